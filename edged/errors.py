@@ -163,6 +163,24 @@ class Conflict(EdgedError):
     default_code = ErrorCode.BUSY
 
 
+class NeedsApproval(Conflict):
+    """Nobody has said yes to it. Nothing was sent.
+
+    Attributes:
+        lines: what would go out.
+    """
+
+    def __init__(self, called: str, what: str, lines: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{what} of {called} needs a person's approval, and this call has none.",
+            code=ErrorCode.NEEDS_APPROVAL,
+            data={"what": what},
+            remedy="Call it by itself: then a person is asked. A run is asked about before it "
+            "begins, by what is known then.",
+        )
+        self.lines = lines
+
+
 class Failed(EdgedError):
     """Something outside of edged did not do it.
 

@@ -130,6 +130,7 @@ class RunCommand(Action):
 
     ``meeting``, of a sweep's step: only while the instrument's line has not been opened anew since.
     ``rate``, of a ramp's step: how fast that ramp goes at most, per second; 0: it is no such step.
+    ``ranged``, of what is only judged: parameters whose value is an end of a range.
     """
 
     instrument_id: str
@@ -139,6 +140,12 @@ class RunCommand(Action):
     purpose: Purpose = Purpose.CALL
     meeting: object = None
     rate: float = 0.0
+    ranged: frozenset[str] = frozenset()
+
+    @property
+    def is_ramp_step(self) -> bool:
+        """Whether a ramp sets this value, in the middle of work or at its end."""
+        return self.purpose is Purpose.SWEEP_STEP or self.rate > 0
 
 
 @record

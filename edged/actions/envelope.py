@@ -93,6 +93,7 @@ class EnvelopeRow:
         parameters: what each may be, defaults too.
         rate: set in steps of a ramp, at most so fast, per second; ``None``: set at once, too.
         most: how often it may be sent, each step of a ramp counted; 0: not counted.
+        is_last: ``finally`` of the plan, or of a loop, sends it.
     """
 
     unit: str
@@ -101,6 +102,7 @@ class EnvelopeRow:
     parameters: Mapping[str, Allowed] = field(default_factory=dict)
     rate: float | None = None
     most: int = 0
+    is_last: bool = False
 
     def misfits(self, values: Mapping[str, Scalar], rate: float) -> list[str]:
         """What of a step is outside of this, each as a clause; empty: nothing."""
@@ -122,7 +124,12 @@ class EnvelopeRow:
         given = ", ".join(f"{name} {allowed.text}" for name, allowed in self.parameters.items())
         fast = "" if self.rate is None else f", ramped at most at {_shown(self.rate)}/s"
         often = "" if not self.most else ", once" if self.most == 1 else f", {self.most:,} times"
-        return f"{self.called}: {self.command}{f' ({given})' if given else ''}{fast}{often}"
+        return f"{self.title}{f' ({given})' if given else ''}{fast}{often}"
+
+    @property
+    def title(self) -> str:
+        """Unit and command, for people."""
+        return f"{self.called}: {self.command}"
 
     def to_json(self) -> dict[str, Any]:
         """For ``from_json``."""
@@ -133,6 +140,7 @@ class EnvelopeRow:
             "parameters": {name: one.to_json() for name, one in self.parameters.items()},
             "rate": self.rate,
             "most": self.most,
+            "is_last": self.is_last,
         }
 
     @classmethod
@@ -148,6 +156,7 @@ class EnvelopeRow:
             },
             rate=None if rate is None else float(rate),
             most=int(told["most"]),
+            is_last=told["is_last"] is True,
         )
 
 
@@ -189,10 +198,13 @@ class Envelope:
 
         What does not fit is drawn together: one line for each command of a unit.
         """
+        last = ", ".join(dict.fromkeys(row.title for row in self.rows if row.is_last))
+        end = [f"finally, however it ends: {last}"] if last else []
+        end.append(f"for {_duration(self.most_s)} at most")
         lines = [row.text for row in self.rows]
-        if len(lines) >= MOST_LINES:
+        if len(lines) + len(end) > MOST_LINES:
             lines = list(_together(self.rows))
-        return (*lines, f"for {_duration(self.most_s)} at most")
+        return (*lines, *end)
 
     def why_unreadable(self) -> str:
         """Why a person could not be shown all of it; empty: all of it is in ``text``."""
@@ -256,11 +268,20 @@ class OpenEnvelope:
 
     def take(
         self, unit: str, command: str, values: Mapping[str, Scalar], rate: float = 0.0
-    ) -> None:
-        """It is about to be sent; ``why_outside`` was asked in the same breath."""
+    ) -> int | None:
+        """It is about to be sent; ``why_outside`` was asked in the same breath.
+
+        Returns:
+            For ``give_back``: the row that it was taken of.
+        """
         place = self._row_with_room(unit, command, values, rate)
         if place is not None:
             self._sent[place] += 1
+        return place
+
+    def give_back(self, place: int) -> None:
+        """What was taken was not sent."""
+        self._sent[place] -= 1
 
     def widen(self, unit: str, command: str, parameter: str, value: float) -> None:
         """A set-point stands here before it is ramped: the way from it to the plan's range is open.
@@ -351,7 +372,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _range(low: float, high: float) -> str:
-    return f"{_shown(low)} … {_shown(high)}"
+    return _shown(low) if low == high else f"{_shown(low)} … {_shown(high)}"
 
 
 def _shown(value: Scalar) -> str:

@@ -22,7 +22,7 @@ from edged.cli.shared.output import (
     namer,
     print_fields,
     print_json,
-    print_table,
+    put_rows,
     unwritable,
 )
 from edged.errors import EdgedError, ErrorCode, Invalid
@@ -109,14 +109,9 @@ def _list(options: argparse.Namespace) -> int:
     client = connect(options)
     wanted = _filter(client, options)
     rows = client.call("audit.list", {**wanted, "limit": options.limit})["rows"]
-    if options.json:
-        print_json(rows)
-    elif rows:
-        name = namer(client)
-        print_table([_shown(row, name) for row in sorted(rows, key=_moment_of)], COLUMNS)
-    else:
-        print("no rows match")
-    return ExitStatus.OK
+    if not options.json:
+        rows = sorted(rows, key=_moment_of)
+    return put_rows(client, options, rows, COLUMNS, _shown, "no rows match")
 
 
 def _follow(options: argparse.Namespace) -> int:

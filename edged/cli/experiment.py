@@ -48,7 +48,7 @@ COLUMNS: Final = {
 }
 CONTROLS: Final = {
     "pause": "stop at the next step; what is on stays on",
-    "resume": "continue a paused run",
+    "resume": "continue a run that is paused, or was interrupted by a crash",
     "abort": "end it; returns when its finally steps have run",
 }
 SHOWN: Final = ("run_id", "experiment", "state", "verdict", "done", "elapsed_s", "reason", "error")
@@ -238,7 +238,7 @@ def _print_checked(told: Mapping[str, Any], file: str) -> None:
             else f"{points['least']} to {points['most']}",
             "duration": f"{_time(duration['likely'])} (at most {_time(duration['most'])})",
             "columns": "; ".join(map(_column, told["columns"])),
-            "asks a person": told["asks_a_person"],
+            "asks a person": ", ".join(told["needs"]) or "no",
         }
     )
     for title, lines in (
@@ -252,10 +252,9 @@ def _print_checked(told: Mapping[str, Any], file: str) -> None:
 
 
 def _error_line(problem: Mapping[str, Any], file: str) -> str:
-    line, path, message = problem["line"], problem["path"], str(problem["message"])
-    place = f"{file}:{line}" if line else file
-    where = "" if not path or message.startswith(path) else f"{path}: "
-    return f"{place}: {where}{message} {problem['remedy'] or ''}".rstrip()
+    place = f"{file}:{problem['line']}:{problem['column']}" if problem["line"] else file
+    where = f"{problem['path']}: " if problem["path"] else ""
+    return f"{place}: {where}{problem['message']} {problem['remedy'] or ''}".rstrip()
 
 
 def _column(column: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ from edged.actions.envelope import OpenEnvelope
 from edged.commands.outgoing import Outgoing, shown_line, unpacked
 from edged.commands.preconditions import moment
 from edged.commands.target import Target
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NeedsApproval, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import shown
 from edged.profiles.confirm import EVERY_WAY, ConfirmRule, Way
@@ -76,24 +76,6 @@ Recheck = Callable[[Action, Target], None]
 """Raises what stands in the way of an action by now."""
 
 
-class NeedsApproval(Conflict):
-    """Nobody has said yes to it. Nothing was sent.
-
-    Attributes:
-        lines: what would go out.
-    """
-
-    def __init__(self, called: str, what: str, lines: tuple[str, ...]) -> None:
-        super().__init__(
-            f"{what} of {called} needs a person's approval, and this call has none.",
-            code=ErrorCode.NEEDS_APPROVAL,
-            data={"what": what},
-            remedy="Call it by itself: then a person is asked. A run is asked about before it "
-            "begins, by what is known then.",
-        )
-        self.lines = lines
-
-
 # Which calls are asked about
 
 
@@ -118,8 +100,10 @@ def is_asked_about(action: Action, target: Target) -> bool:
         return any(rule.is_sequence and rule.name == target.command_name for rule in rules)
     if not isinstance(action, RunCommand | SendScpi | StartSweep):
         return False
-    asked = [rule for rule in rules if not rule.is_sequence]
     name = target.command.name if target.command is not None else ""
+    asked = [rule for rule in rules if not rule.is_sequence]
+    if isinstance(action, RunCommand) and action.ranged:
+        asked = [_of_any_value(rule, name, action.ranged) for rule in asked]
     if any(rule.name == name and _asks_itself(rule, action, target) for rule in asked):
         return True
     return any(
@@ -127,6 +111,13 @@ def is_asked_about(action: Action, target: Target) -> bool:
         for part in _parts(target, instrument)
         for rule in asked
     )
+
+
+def _of_any_value(rule: ConfirmRule, name: str, ranged: Collection[str]) -> ConfirmRule:
+    """A rule as it is of a range, of which only the ends are judged: one value may lie inside."""
+    if rule.sign not in ("==", "!=") or (rule.name == name and rule.parameter not in ranged):
+        return rule
+    return replace(rule, parameter="")
 
 
 def commands_sent(target: Target) -> frozenset[str]:
@@ -244,7 +235,7 @@ def check_envelope(action: Action, target: Target) -> None:
         f"{target.called}: {command or 'a line'} is outside of {rule}: {why}. Nothing was sent."
     )
     data = {"command": command, "values": dict(target.values), "why": why}
-    remedy = "Widen `bounds` of the plan, and start it again."
+    remedy = "Find out why, before you change `bounds` of the plan, and start it again."
     if by:
         raise Refused(message, code=ErrorCode.NEEDS_APPROVAL, data=data, remedy=remedy)
     raise Invalid(message, code=ErrorCode.BAD_ARGUMENTS, data=data, remedy=remedy)
@@ -259,7 +250,15 @@ def count_in_envelope(action: Action, target: Target) -> None:
     envelope = _envelope_of(action, target)
     if envelope is not None:
         check_envelope(action, target)
-        envelope.take(*_told_to_envelope(action, target))
+        target.planned = envelope.take(*_told_to_envelope(action, target))
+
+
+def uncount_in_envelope(action: Action, target: Target) -> None:
+    """Nothing of such a step was sent: it may be tried again."""
+    envelope = _envelope_of(action, target)
+    if envelope is not None and target.planned is not None:
+        envelope.give_back(target.planned)
+        target.planned = None
 
 
 def _envelope_of(action: Action, target: Target) -> OpenEnvelope | None:
@@ -345,13 +344,20 @@ class ApprovalControl:
         return {**question.told(), "lines": page, **more}
 
     async def obtain(
-        self, action: Action, target: Target, outgoing: Outgoing, lines: frozenset[str]
+        self,
+        action: Action,
+        target: Target,
+        outgoing: Outgoing,
+        lines: frozenset[str],
+        asking: Sequence[Instrument] = (),
     ) -> Approval | InputRequired:
         """A person's yes, however long that takes within the owner's bound.
 
         Args:
             outgoing: all that it would send.
             lines: the lines of it that need a yes.
+            asking: the units whose owners want to be asked; without any that of the target. An
+                answer must come by a way that is allowed for each of them.
 
         Raises:
             Invalid: a person could not be shown all of it.
@@ -359,7 +365,9 @@ class ApprovalControl:
             Failed: PREEMPTED, everything was stopped meanwhile.
             EdgedError: what came into the way while it waited.
         """
-        question = self._question(action, target, outgoing, lines)
+        question = self._question(
+            action, target, outgoing, lines, asking or (target.aimed_instrument(),)
+        )
         client = action.client if Way.CLIENT in question.ways else None
         given = client.round() if client is not None else None
         if given is not None:
@@ -463,30 +471,38 @@ class ApprovalControl:
         task.add_done_callback(self._spending.discard)
 
     def _question(
-        self, action: Action, target: Target, outgoing: Outgoing, lines: frozenset[str]
+        self,
+        action: Action,
+        target: Target,
+        outgoing: Outgoing,
+        lines: frozenset[str],
+        asking: Sequence[Instrument],
     ) -> Question:
         """What a person is asked.
 
         Raises:
             Invalid: it cannot be shown as a whole, so nobody could know what the yes is for.
         """
-        instrument = target.aimed_instrument()
-        rules, now = instrument.rules, self._now()
-        ttl_s = rules.confirm_ttl_s or TTL_S
+        now = self._now()
+        ttl_s = min(one.rules.confirm_ttl_s or TTL_S for one in asking)
+        called = ", ".join(one.called for one in asking)
+        allowed = [one.rules.confirm_by for one in asking if one.rules.confirm_by is not None]
         question = Question(
             approval_id=self._approvals.new_id(),
             digest=_digest(action, target, outgoing, lines),
             who=action.caller.who,
-            instrument_id=instrument.id,
-            instrument=instrument.called,
+            instrument_id=asking[0].id,
+            instrument=called,
             tool=_what(action, target),
             parameters=_parameters(action, target),
             sends=outgoing.summary(target.called),
             count=outgoing.count,
             lines_digest=outgoing.digest(),
             packed=outgoing.packed(),
-            ways=frozenset(EVERY_WAY if rules.confirm_by is None else rules.confirm_by),
+            ways=EVERY_WAY.intersection(*allowed),
             until=Moment(now.monotonic_s + ttl_s, now.wall_ms + round(ttl_s * 1_000)),
+            is_plan=outgoing.envelope is not None,
+            remark="" if EVERY_WAY.intersection(*allowed) else f"{called} have no way in common",
         )
         why, size = outgoing.why_incomplete(), len(question.text)
         if not why and size > MOST_OF_A_QUESTION:

@@ -107,7 +107,7 @@ class AuditRecord:
 
     def intend(self, action: Action, target: Target) -> Awaitable[None] | None:
         """See ``Record``. A sweep's steps are in its journal, which is on disk at its start."""
-        if isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP:
+        if isinstance(action, RunCommand) and action.is_ramp_step:
             return None
         intent = target.intent = self._entry(Phase.INTENT, action, target, target.lines)
         self._log.note_intent(action, intent.instrument, intent.command, target.lines)

@@ -32,10 +32,10 @@ from edged.changes import RULES
 from edged.clock import Clock
 from edged.commands.approvals import (
     ApprovalControl,
-    NeedsApproval,
     check_envelope,
     count_in_envelope,
     missing_yes,
+    uncount_in_envelope,
 )
 from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
@@ -49,7 +49,16 @@ from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Precondition, Target
 from edged.commands.telling import NoteTold
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
+from edged.errors import (
+    Conflict,
+    EdgedError,
+    ErrorCode,
+    Failed,
+    Fault,
+    NeedsApproval,
+    NotFound,
+    Refused,
+)
 from edged.instruments.instrument import Instrument
 from edged.profiles.naming import tool_name
 from edged.runs.sweeps.request import SweepRequest
@@ -219,11 +228,7 @@ class CommandPath:
         Raises:
             NeedsApproval: a step of a run, for which nobody is asked any more.
         """
-        target = self.judge(action)
-        needed = missing_yes(action, target) if action.caller.on_behalf_of else None
-        if needed is not None:
-            raise needed
-        return target.lines
+        return self.judge(action).lines
 
     async def perform(self, action: Action) -> Outcome:
         """``begin``, and wait for what comes of it.
@@ -549,6 +554,8 @@ class CommandPath:
             error = found if isinstance(found, EdgedError) else self._fault(action, found)
             outcome = self._failure(action, target, error, began)
         is_carried_out = outcome.status is OutcomeStatus.OK or outcome.scpi
+        if target is not None and target.planned is not None and not is_carried_out:
+            uncount_in_envelope(action, target)
         instrument = target.instrument if target is not None and is_carried_out else None
         is_internal = action.caller.route is Route.INTERNAL
         if target is not None and instrument is not None and not is_internal:

@@ -668,7 +668,7 @@ def _as_of_now(target: Target, instrument: Instrument) -> Target:
 
 def _is_ramped(action: Action) -> bool:
     """It is a step of a sweep that was judged as one."""
-    return isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP
+    return isinstance(action, RunCommand) and action.is_ramp_step
 
 
 def _check_typed_dead_man(target: Target) -> None:

@@ -57,6 +57,7 @@ class Target:
         inner: what else it will run, chosen by the caller: a sweep's measures.
         send_guard: asked before each line of a write goes out.
         share: what it has taken of its owner's budgets.
+        planned: the row of its run's envelope that it is counted in.
         timer: what has to run in the instrument before the first of them does.
         judged_at: what ``RULES`` was when a call was judged that may come again.
         row: what the audit log says of such a query that was answered, but for time and action.
@@ -85,6 +86,7 @@ class Target:
     inner: tuple[Target, ...] = ()
     send_guard: SendGuard | None = None
     share: tuple[int, ...] = ()
+    planned: int | None = None
     timer: Timer | None = None
     judged_at: str | None = None
     row: RepeatedRow | None = None

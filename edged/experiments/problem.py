@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.record import record
 from edged.yaml.tree import Mark
+
+_SUBJECT: Final = re.compile(r"\.?\w+(?:\.\w+|\[\d+\])*(?=[: ])")
 
 
 @record
@@ -16,7 +19,8 @@ class Problem:
 
     Attributes:
         path: ``steps[4].steps[1].set``; empty where it is the whole plan.
-        line: in the YAML text, from 1; 0 where the plan came as JSON, or nobody knows.
+        message: a clause or sentence about what stands at ``path``, which it does not name.
+        line, column: in the YAML text, from 1; 0 where the plan came as JSON, or nobody knows.
         code: what kind of error it is, for programs: ``grammar``, ``unknown_command``, ….
         near: words that are known and resemble the wrong one.
     """
@@ -27,18 +31,21 @@ class Problem:
     remedy: str = ""
     near: tuple[str, ...] = ()
     line: int = 0
+    column: int = 0
 
     @property
     def text(self) -> str:
         """One line for people."""
-        place = f"line {self.line}: " if self.line else ""
-        return f"{place}{self.message} {self.remedy}".strip()
+        place = f"line {self.line}, column {self.column}: " if self.line else ""
+        where = f"{self.path}: " if self.path else ""
+        return f"{place}{where}{self.message} {self.remedy}".strip()
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready: {path, line, code, message, remedy, near}."""
+        """JSON-ready: {path, line, column, code, message, remedy, near}."""
         return {
             "path": self.path,
             "line": self.line or None,
+            "column": self.column or None,
             "code": self.code,
             "message": self.message,
             "remedy": self.remedy or None,
@@ -51,12 +58,37 @@ def problem_of(bad: Invalid, paths: Mapping[Mark, str]) -> Problem:
     data = bad.data
     line, column = int(data.get("line") or 0), int(data.get("column") or 0)
     mark = Mark(path=str(data.get("path") or ""), line=line, column=column)
-    message = str(data.get("message") or bad.message)
+    path = paths.get(mark, "")
     is_json = all(known.column == 1 for known in paths) and bool(paths)
     return Problem(
-        path=paths.get(mark, ""),
+        path=path,
         line=0 if is_json else line,
+        column=0 if is_json else column,
         code="grammar",
-        message=f"The plan{message}" if message[:1] in (" ", ":") else message,
+        message=_sentence(path, str(data.get("message") or bad.message)),
         remedy=bad.remedy,
     )
+
+
+def _sentence(path: str, message: str) -> str:
+    """What a complaint says, without the place that its sentence begins with.
+
+    That may be the path, what stands around that (``steps[2]: "rate" …``), what
+    stands in it, or the last of its names (``.rate …``).
+    """
+    found = _SUBJECT.match(message)
+    subject = found[0] if found is not None else ""
+    is_place = subject.startswith(".") or _is_in(path, subject) or _is_in(subject, path)
+    rest = message[len(subject) :] if is_place else message
+    if rest.startswith(":"):
+        return rest[1:].lstrip()
+    if not rest.startswith(" "):
+        return rest
+    if rest.startswith(" has the unknown key ") and not path.endswith("]"):
+        return "this key is unknown."
+    return f"it{rest}" if path else f"The plan{rest}"
+
+
+def _is_in(path: str, outer: str) -> bool:
+    """Whether a path is another, or leads into it."""
+    return bool(outer) and (path == outer or path.startswith((f"{outer}.", f"{outer}[")))

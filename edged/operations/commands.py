@@ -138,7 +138,7 @@ class CommandOperations:
         elif target.teaches:
             self.memory.begin_question(instrument, command)
         written: list[float] = []
-        is_step = action.purpose is Purpose.SWEEP_STEP
+        is_step = action.is_ramp_step
 
         doing: list[str] = []
         profile = instrument.profile
@@ -169,7 +169,8 @@ class CommandOperations:
             command,
             target.values,
             target.lines,
-            action.purpose,
+            # A step that went before all others would break off what is on the line each time.
+            Purpose.SWEEP_STEP if is_step else action.purpose,
             guard=at_one_meeting(action, instrument, guard) if is_step else guard,
             timer=target.timer,
             limits_s=target.limits_s,

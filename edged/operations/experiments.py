@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from edged.actions.action import Action, NamedAction
+from edged.actions.caller import Approval
+from edged.actions.elicit import InputRequired
 from edged.actions.envelope import Envelope
 from edged.actions.outcome import Done
 from edged.commands.operation import Operation, Resource, Rows, as_text, bind
+from edged.commands.outgoing import Outgoing
 from edged.commands.static_tool import (
     BOOLEAN,
     CALM,
@@ -25,20 +29,22 @@ from edged.commands.static_tool import (
     result_of,
 )
 from edged.commands.target import Target
-from edged.errors import ErrorCode, Invalid, NotFound
+from edged.errors import Conflict, ErrorCode, Invalid, NotFound
 from edged.experiments.check import Checked, Span
 from edged.experiments.problem import Problem
 from edged.experiments.reading import MOST_BYTES, placed
 from edged.experiments.schema import experiment_schema, grammar_text
 from edged.record import record
-from edged.runs.experiments.registry import Experiments, Plan
-from edged.runs.experiments.run import ExperimentRun
+from edged.runs.experiments.registry import Experiments
+from edged.runs.experiments.resuming import LeftRun
+from edged.runs.experiments.run import ExperimentRun, Plan
 from edged.runs.wording import stopped_by
 from edged.schema.fields import nearest
 from edged.yaml.file import read_text
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 Rehearse = Callable[[Plan], Awaitable[dict[str, Any]]]
+Obtain = Callable[..., Awaitable[Approval | InputRequired]]
 PLAN_KEYS: Final = ("plan", "text", "name")
 
 
@@ -49,11 +55,13 @@ class ExperimentOperations:
     Attributes:
         directories: where experiment files are, the last ones first looked at.
         rehearse: runs a plan on simulated twins of its units, in virtual time.
+        obtain: asks a person; see ``ApprovalControl.obtain``.
     """
 
     experiments: Experiments
     directories: Sequence[Path]
     rehearse: Rehearse
+    obtain: Obtain
 
     def table(self) -> Rows:
         """Its rows, bound."""
@@ -71,6 +79,8 @@ class ExperimentOperations:
 
     async def start(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """Begin a run, and return."""
+        # What stops everything from now on ends it, also while a person is asked.
+        halts = self.experiments.halts
         plan_id = action.arguments.get("plan_id")
         if plan_id is not None:
             plan = self.experiments.plan(str(plan_id))
@@ -79,15 +89,48 @@ class ExperimentOperations:
             if checked is None:
                 raise _unfit(problems)
             plan = checked
-        run = await self.experiments.start(action, plan)
+        if plan.asks:
+            approved = await self._approved(action, plan)
+            if isinstance(approved, InputRequired):
+                return approved
+            action = replace(action, caller=replace(action.caller, approval=approved))
+        run = await self.experiments.start(action, plan, halts)
         return Done(data={"run_id": run.run_id, "state": run.status, "plan_id": run.plan_id})
+
+    async def _approved(self, action: NamedAction, plan: Plan) -> Approval | InputRequired:
+        """A person's yes to all that the plan may send."""
+        envelope, checked = self.experiments.envelope(plan), plan.checked
+        outgoing = Outgoing(envelope=envelope)
+        for row in envelope.rows:
+            outgoing.add(row.called, row.text.removeprefix(f"{row.called}: "))
+        about: dict[str, Any] = {"experiment": plan.experiment.name, "plan_id": plan.plan_id}
+        if plan.file:
+            about["file"] = plan.file
+        about["roles"] = {role: unit.called for role, unit in checked.units.items()}
+        about |= {"with": dict(checked.values)} if checked.values else {}
+        asking = self.experiments.units(plan.asks)
+        first, *others = (
+            Target(instrument=unit, is_write=True)
+            for unit in self.experiments.units(asked.unit for asked in checked.envelope)
+        )
+        return await self.obtain(
+            replace(action, arguments=about),
+            replace(first, inner=tuple(others)),
+            outgoing,
+            frozenset(line for needed in plan.asks.values() for line in needed.lines),
+            asking,
+        )
 
     async def control(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """One wish; then how it stands."""
         asked = action.arguments
-        run = self.experiments.find(str(asked.get("run_id", "")))
-        await self._do(run, str(asked.get("action", "status")), asked, action.caller.who)
-        return Done(data=self.experiments.status(run.run_id))
+        run_id, wish = str(asked.get("run_id", "")), str(asked.get("action", "status"))
+        left = await self.experiments.interrupted(run_id)
+        if left is not None:
+            await self._do_left(action, left, wish)
+        else:
+            await self._do(self.experiments.find(run_id), wish, asked, action.caller.who)
+        return Done(data=self.experiments.status(run_id))
 
     async def read_grammar(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """The grammar in Markdown."""
@@ -122,11 +165,36 @@ class ExperimentOperations:
             case _:
                 return
 
+    async def _do_left(self, action: Action, left: LeftRun, wish: str) -> None:
+        """A wish of a run that is interrupted."""
+        who = action.caller.who
+        match wish:
+            case "status":
+                return
+            case "resume":
+                await self.experiments.left.resume(action, left)
+            case "abort":
+                run = await self.experiments.left.abort(action, left, stopped_by(who))
+                if run is not None:
+                    await run.ended.wait()
+            case "note" | "tag":
+                text = str(action.arguments.get("value", ""))
+                await self.experiments.note_left(left, wish, text, who)
+            case _:
+                raise Conflict(
+                    f"{left.run_id} is interrupted, so there is nothing to {wish}.",
+                    remedy="Resume or abort it.",
+                )
+
     async def _checked(self, action: Action) -> tuple[Plan | None, tuple[Problem, ...]]:
         asked = action.arguments
         source = await self._source(asked)
         plan, problems = await self.experiments.check(
-            action, source, asked.get("roles") or {}, asked.get("parameters") or {}
+            action,
+            source,
+            asked.get("roles") or {},
+            asked.get("parameters") or {},
+            str(asked.get("name") or ""),
         )
         return plan, placed(problems, source) if isinstance(source, str) else problems
 
@@ -197,7 +265,7 @@ def _told(plan: Plan, envelope: Envelope) -> dict[str, Any]:
         "envelope": list(envelope.text()),
         "later": list(checked.later),
         "left_on": list(checked.left_on),
-        "asks_a_person": checked.is_asking,
+        "needs": list(plan.needs),
         "errors": [],
     }
 
@@ -221,6 +289,7 @@ ACTIONS: Final = ("status", "pause", "resume", "abort", "skip", "answer", "note"
 STATUS: Final = (
     "run_id", "experiment", "plan_id", "state", "verdict", "step", "loops", "done", "total",
     "elapsed_s", "eta_s", "last_row", "question", "reason", "notes", "units", "under_test",
+    "reports",
 )  # fmt: skip
 OPERATIONS: Final = (
     Operation(
@@ -238,7 +307,7 @@ OPERATIONS: Final = (
             ),
             output=result_of(
                 "ok", "plan_id", "experiment", "units", "points", "duration_s", "columns",
-                "envelope", "later", "left_on", "asks_a_person", "errors", "rehearsal",
+                "envelope", "later", "left_on", "needs", "errors", "rehearsal",
             ),
             annotations=READ,
             needs_instruments=True,

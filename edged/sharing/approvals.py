@@ -48,6 +48,7 @@ class Question:
         lines_digest: of all these lines, in hexadecimal digits.
         packed: all lines, compressed.
         ways: by which it may be answered.
+        is_plan: it is about a run with a plan: ``sends`` are bounds, in place of lines.
         remark: why it cannot be answered by a way that the owner named; else empty.
         until: when it ends unanswered.
         by: who answered.
@@ -66,6 +67,7 @@ class Question:
     packed: bytes
     ways: frozenset[str]
     until: Moment
+    is_plan: bool = False
     remark: str = ""
     verdict: Verdict | None = None
     by: str = ""
@@ -80,12 +82,16 @@ class Question:
         """What a person reads: in the client's form, on the page, in the shell and in the log."""
         given = f"Parameters: {', '.join(self.parameters)}.\n" if self.parameters else ""
         lines = "1 line" if self.count == 1 else f"{self.count:,} lines"
+        would, aborts = f"It would send {lines}", "the abort of the instrument"
+        if self.is_plan:
+            would = "Until it ends it may send what is within these bounds (a ramp begins where "
+            would, aborts = f"{would}its unit stands)", "the abort of each instrument"
         sends = "".join(f"\n  {each}" for each in self.sends)
         return (
             f"{self.instrument}: {self.tool}, asked by {self.who}, needs your approval "
-            f"({self.approval_id}).\n{given}It would send {lines}, digest {self.short_digest}; "
+            f"({self.approval_id}).\n{given}{would}, digest {self.short_digest}; "
             f"`edged approve show {self.approval_id}` prints each:{sends}\n"
-            "If it fails or is stopped, the abort of the instrument may be sent as well."
+            f"If it fails or is stopped, {aborts} may be sent as well."
         )
 
     def told(self) -> dict[str, object]:

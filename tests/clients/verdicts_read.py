@@ -44,10 +44,11 @@ def junit(path: str) -> Any:
     ]
 
 
-def validator(text: str) -> validators.ValidatorBase:
-    """The one whose text this is."""
-    if text == str(validators.Equals(True)):
-        return validators.Equals(True)
+def in_range(text: str) -> validators.InRange:
+    """The validator whose text this is."""
+    if text.startswith("x == "):
+        one = text == "x == True" or float(text.removeprefix("x == "))
+        return validators.InRange(one, one)
     parts = text.split(" <= ")
     at = parts.index("x")
     sides = []
@@ -64,7 +65,8 @@ def measurement(told: dict[str, Any]) -> measurements.Measurement:
     if told.get("docstring"):
         made = made.doc(told["docstring"])
     for text in told.get("validators", ()):
-        made = made.with_validator(validator(text))
+        made = made.with_validator(in_range(text))
+        assert str(made.validators[-1]) == text, text
     if unit := told.get("units"):
         made = made.with_units(units.UnitDescriptor(unit["name"], unit["code"], unit["suffix"]))
         if unit["code"]:

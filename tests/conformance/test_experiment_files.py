@@ -20,9 +20,12 @@ import pytest
 
 from edged.runs.recordings.reader import export_run
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
+from tests.bench.twin_lab import TwinLab, on_twins
 from tests.bench.waiting import first, wait_for
 from tests.flows.test_experiment_boards import BOARDS as SHIFT_BOARDS
 from tests.flows.test_experiment_boards import shift
+from tests.promises import promise
+from tests.unit.experiments.test_reports import UNITS, boards_run, folder_of
 from tests.unit.work.test_experiment_recording import map_head
 from tests.unit.work.test_run_reader import whole
 from tests.unit.work.test_runs import Bench
@@ -226,6 +229,28 @@ def test_junitparser_finds_units_checks_values_and_what_kind_of_failure(exported
     failed = suites[2]["cases"][0]
     assert failed["time"] == 0.5
     assert (failed["properties"]["value"], failed["properties"]["max"]) == ("0.4", "0.3")
+
+
+@promise("experiment.reports")
+def test_both_read_the_reports_that_a_plan_ends_with(tmp_path: Path) -> None:
+    async def story(lab: TwinLab) -> None:
+        folder = await folder_of(lab, await boards_run(lab))
+        await lab.core.bench.clock.sleep(5)
+        for file in (folder / "reports").iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+
+    on_twins(story, *UNITS)
+    files = sorted(tmp_path.iterdir())
+    suites = ask(
+        "verdicts", "verdicts_read.py", [f"junit {one}" for one in files if one.suffix == ".xml"]
+    )
+    names = [suite["name"] for one in suites for suite in one]
+    assert names == ["R33-000001", "R33-000002", "R33-000001 (try 2)"]
+    read = ask(
+        "verdicts", "verdicts_read.py", [f"openhtf {one}" for one in files if one.suffix == ".json"]
+    )
+    assert [one["outcome"] for one in read] == ["PASS", "FAIL", "FAIL"]
+    assert [one["uploaded"]["serial"] for one in read] == ["R33-000001", "R33-000002", "R33-000001"]
 
 
 def test_openhtf_takes_the_records_as_its_own(exported: Path) -> None:

@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 from edged_sim.faults import FaultKind, WireFault
+from tests.bench.twin_lab import TwinLab, on_twins
 from tests.bench.unruly_stage import unruly_stages
-from tests.bench.virtual_bench import VirtualBench, virtually
 from tests.promises import promise
 
 EXAMPLES = Path(__file__).parent.parent / "bench" / "experiments"
-UNITS = {"tc1": "lakeshore_335", "smu1": "keithley_2400", "dmm1": "keysight_34461a"}
+UNITS = ("tc1", "smu1", "dmm1")
 SECONDS_AN_HOUR = 3_600
 LOST_AT_H = 10.0
 LOST_S = 600.0
@@ -105,8 +105,8 @@ class Day:
 
 
 def day(plan: str = PLAN, *, is_lost: bool = False) -> Day:
-    async def work(bench: VirtualBench) -> Day:
-        run = await bench.start(plan)
+    async def work(bench: TwinLab) -> Day:
+        run = await bench.run(plan)
         resident: list[float] = []
         process = psutil.Process()
 
@@ -148,7 +148,7 @@ def day(plan: str = PLAN, *, is_lost: bool = False) -> Day:
             most_k=max(logged),
         )
 
-    return virtually(UNITS, work, log_entries=1_000)
+    return on_twins(work, *UNITS)
 
 
 def test_a_day_with_an_unruly_stage_and_a_lost_meter_gives_the_curve_of_a_quiet_one(
@@ -181,12 +181,12 @@ def test_a_day_with_an_unruly_stage_and_a_lost_meter_gives_the_curve_of_a_quiet_
 def test_hours_of_an_adaptive_plan_are_rehearsed_to_their_end() -> None:
     """Example 3 as written: how many steps it takes hangs on what it measures."""
 
-    async def work(bench: VirtualBench) -> tuple[str, int, float]:
-        run = await bench.start((EXAMPLES / "r_of_t.yaml").read_text())
+    async def work(bench: TwinLab) -> tuple[str, int, float]:
+        run = await bench.run((EXAMPLES / "r_of_t.yaml").read_text())
         await bench.over(run)
         return run.status, run.rows, run.elapsed_s(bench.clock.monotonic())
 
-    status, rows, took = virtually(UNITS, work, log_entries=1_000)
+    status, rows, took = on_twins(work, *UNITS)
     assert status == "completed"
     assert rows >= (300 - 77) / 5
     assert took > 5 * SECONDS_AN_HOUR

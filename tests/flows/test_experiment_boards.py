@@ -20,11 +20,11 @@ import pytest
 from edged.errors import Conflict
 from edged.runs.experiments.run import ExperimentRun, OpenQuestion
 from edged.runs.recordings.reader import export_run
-from tests.bench.virtual_bench import VirtualBench, virtually
+from tests.bench.twin_lab import TwinLab, on_twins
 from tests.promises import promise
 
 EXAMPLE = Path(__file__).parent.parent / "bench" / "experiments" / "board_test.yaml"
-UNITS = {"psu1": "rigol_dp832", "dmm1": "keysight_34461a", "load1": "rigol_dl3021"}
+UNITS = ("psu1", "dmm1", "load1")
 BOARDS = 20
 THINKS_S = 2.0
 SCANS_TWICE, ANSWERS_LATE, WALKS_AWAY, SWAPS, DARK, RETESTS = 3, 5, 8, 11, 13, 16
@@ -44,7 +44,7 @@ class Operator:
         asked: the text of each question.
     """
 
-    bench: VirtualBench
+    bench: TwinLab
     run: ExperimentRun
     refused: list[tuple[str, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
@@ -108,8 +108,8 @@ class Shift:
 
 
 def shift() -> Shift:
-    async def work(bench: VirtualBench) -> Shift:
-        run = await bench.start(EXAMPLE.read_text(), parameters={"boards": BOARDS})
+    async def work(bench: TwinLab) -> Shift:
+        run = await bench.run(EXAMPLE.read_text(), parameters={"boards": BOARDS})
         operator = Operator(bench, run)
         working = asyncio.create_task(operator.work())
         await bench.over(run)
@@ -124,7 +124,7 @@ def shift() -> Shift:
             openhtf=tuple(each_unit(bench.data, run.run_id)),
         )
 
-    return virtually(UNITS, work)
+    return on_twins(work, *UNITS)
 
 
 def whole(piece: Callable[[int], dict[str, Any]]) -> str:

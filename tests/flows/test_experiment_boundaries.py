@@ -18,10 +18,10 @@ import pytest
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.experiments.steps import Steps
 from edged.runs.wording import stopped_by
-from tests.bench.virtual_bench import VirtualBench, virtually
+from tests.bench.twin_lab import TwinLab, on_twins
 from tests.promises import promise
 
-UNITS = {"smu1": "keithley_2400", "smu2": "keithley_2400"}
+UNITS = ("smu1", "smu2")
 RATE = {"smu1": 5.0, "smu2": 10.0}
 GATE, DRAIN = (0.0, 1.0), (0.0, 1.5)
 PAUSED_S = 40.0
@@ -49,7 +49,7 @@ PLAN: dict[str, Any] = {
     ],
 }  # fmt: skip
 ALL_OFF = dict.fromkeys(UNITS, False)
-Wish = Callable[[VirtualBench, ExperimentRun], Coroutine[Any, Any, None]]
+Wish = Callable[[TwinLab, ExperimentRun], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def is_write(line: str) -> bool:
 def told(wish: Wish | None = None, at: int = -1) -> Told:
     """Run the map; at its boundary number ``at`` somebody wants something."""
 
-    async def work(bench: VirtualBench) -> Told:
+    async def work(bench: TwinLab) -> Told:
         wishes: list[asyncio.Task[None]] = []
         passed, wished_at, is_cleaning = 0, 0, False
         boundary = Steps.boundary
@@ -108,7 +108,7 @@ def told(wish: Wish | None = None, at: int = -1) -> Told:
             nonlocal passed, wished_at, is_cleaning
             passed += 1
             if passed - 1 == at and wish is not None:
-                wished_at = sum(is_write(line) for _, _, line in bench.heard())
+                wished_at = sum(is_write(line) for _, line in bench.sent)
                 is_cleaning = steps._run.path.startswith("finally")
                 wishes.append(asyncio.ensure_future(wish(bench, steps._run)))
                 await asyncio.sleep(0)
@@ -116,7 +116,7 @@ def told(wish: Wish | None = None, at: int = -1) -> Told:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Steps, "boundary", counted)
-            run = await bench.start(PLAN)
+            run = await bench.run(PLAN)
             await bench.over(run)
             await asyncio.gather(*wishes)
         (data,) = bench.data.rglob(f"{run.run_id}/data.csv")
@@ -124,7 +124,11 @@ def told(wish: Wish | None = None, at: int = -1) -> Told:
             cells = tuple((float(row["v_g"]), float(row["v_d"])) for row in csv.DictReader(rows))
         return Told(
             state=run.status,
-            written=tuple(entry for entry in bench.heard() if is_write(entry[2])),
+            written=tuple(
+                (at, unit, line)
+                for at, (unit, line) in zip(bench.sent_at, bench.sent, strict=True)
+                if is_write(line)
+            ),
             wished_at=wished_at,
             cells=cells,
             is_on={name: bool(bench.state(name)["is_on"]) for name in UNITS},
@@ -134,7 +138,7 @@ def told(wish: Wish | None = None, at: int = -1) -> Told:
             notes=tuple(run.said),
         )
 
-    return virtually(UNITS, work)
+    return on_twins(work, *UNITS)
 
 
 @pytest.fixture(scope="module")
@@ -145,22 +149,22 @@ def undisturbed() -> Told:
     return found
 
 
-async def pause(bench: VirtualBench, run: ExperimentRun) -> None:
+async def pause(bench: TwinLab, run: ExperimentRun) -> None:
     bench.experiments.pause(run, "paused")
     await bench.clock.sleep(PAUSED_S)
     bench.experiments.resume(run)
 
 
-async def abort(bench: VirtualBench, run: ExperimentRun) -> None:
+async def abort(bench: TwinLab, run: ExperimentRun) -> None:
     await bench.experiments.abort(run, stopped_by("somebody"))
 
 
-async def stop_all(bench: VirtualBench, _run: ExperimentRun) -> None:
+async def stop_all(bench: TwinLab, _run: ExperimentRun) -> None:
     await bench.stop_all()
 
 
 def no_step_is_larger_than_its_rate(found: Told) -> None:
-    held = dict.fromkeys(UNITS, (-1000000000.0, 0.0))
+    held = dict.fromkeys(UNITS, (-1e9, 0.0))
     for at, unit, line in found.written:
         if match := SET.fullmatch(line):
             before_at, before = held[unit]
@@ -216,7 +220,7 @@ def test_after_stop_all_at_each_boundary_only_safe_lines_are_sent(undisturbed: T
 
 @promise("experiment.finally")
 def test_stop_all_while_it_is_paused_switches_off_at_each_boundary(undisturbed: Told) -> None:
-    async def pause_and_stop(bench: VirtualBench, run: ExperimentRun) -> None:
+    async def pause_and_stop(bench: TwinLab, run: ExperimentRun) -> None:
         if not run.body or not run.body.done():
             bench.experiments.pause(run, "paused")
         await bench.clock.sleep(PAUSED_S)

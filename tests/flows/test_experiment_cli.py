@@ -106,9 +106,9 @@ def test_every_error_of_a_plan_names_file_line_and_path(engine: Engine, tmp_path
     file = written(tmp_path, text.replace("drain.set_voltage\n", "drain.set_volts\n"))
     said = edged(engine, "check", file, status=ExitStatus.USAGE).stderr.splitlines()
     line = next(n for n, one in enumerate(text.splitlines(), 1) if "gate.output_no" in one)
-    assert said[0].startswith(f"{file}:{line}: steps[2].command: gate.output_no: ")
+    assert said[0].startswith(f"{file}:{line}:6: steps[2].command: gate.output_no: ")
     assert said[0].endswith("Write gate.output_on.")
-    assert f"{file}:19: steps[4].steps[0].set: drain.set_volts: " in said[1]
+    assert f"{file}:19:9: steps[4].steps[0].set: drain.set_volts: " in said[1]
     before = edged(engine, "list", "--json").stdout
     edged(engine, "start", file, status=ExitStatus.USAGE)
     assert edged(engine, "list", "--json").stdout == before

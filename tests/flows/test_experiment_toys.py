@@ -11,12 +11,10 @@ import pytest
 
 from edged.errors import Conflict
 from edged.runs.experiments.run import ExperimentRun
+from tests.bench.twin_lab import TwinLab, on_twins
 from tests.bench.unruly_stage import unruly_stages
-from tests.bench.virtual_bench import VirtualBench, virtually
 from tests.promises import promise
 
-STAGE = {"tc1": "lakeshore_335"}
-SUPPLY = {"psu1": "rigol_dp832"}
 HOUR_S = 3_600.0
 
 
@@ -31,20 +29,20 @@ def plan(*steps: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-def ended(units: dict[str, str], wanted: Any) -> tuple[ExperimentRun, list[str]]:
+def ended(wanted: Any) -> tuple[ExperimentRun, list[str]]:
     """The run of a plan, and the lines that reached the units."""
 
-    async def work(bench: VirtualBench) -> tuple[ExperimentRun, list[str]]:
-        run = await bench.start(wanted)
+    async def work(bench: TwinLab) -> tuple[ExperimentRun, list[str]]:
+        run = await bench.run(wanted)
         await bench.over(run)
-        return run, [line for _, _, line in bench.heard()]
+        return run, [line for _, line in bench.sent]
 
-    return virtually(units, work)
+    return on_twins(work, "psu1")
 
 
 def test_the_longest_move_is_never_timed_out() -> None:
     on = {"command": "s.set_voltage_and_current", "parameters": {"voltage": 0, "current": 0.2}}
-    run, lines = ended(SUPPLY, plan(on, {"ramp": "s.set_voltage", "to": 0.2, "rate": 4e-6},
+    run, lines = ended(plan(on, {"ramp": "s.set_voltage", "to": 0.2, "rate": 4e-6},
                                     at_most_h=20))  # fmt: skip
     assert run.status == "completed"
     assert run.elapsed_s(0) > 13 * HOUR_S
@@ -65,8 +63,8 @@ def test_settled_is_not_the_first_touch_of_the_band(monkeypatch: pytest.MonkeyPa
         ],
     }  # fmt: skip
 
-    async def work(bench: VirtualBench) -> tuple[list[float], float]:
-        run = await bench.start(wanted)
+    async def work(bench: TwinLab) -> tuple[list[float], float]:
+        run = await bench.run(wanted)
         seen: list[float] = []
         while not run.ended.is_set():
             if run.path == "steps[2]":
@@ -76,7 +74,7 @@ def test_settled_is_not_the_first_touch_of_the_band(monkeypatch: pytest.MonkeyPa
         assert run.status == "completed", run.error
         return seen, float(run.last_row["kelvin"])
 
-    seen, last = virtually(STAGE, work)
+    seen, last = on_twins(work, "tc1")
     touched = [abs(kelvin - 120) <= 1 for kelvin in seen]
     first = touched.index(True)
     # It went through the band and out of it, and then stood in it for ten minutes.
@@ -89,14 +87,14 @@ def test_a_progress_that_is_not_known_is_none_and_not_nought() -> None:
     steps = [{"measure": {"v": "s.measure_voltage"}}, {"wait_s": 10}]
     wanted = plan({"repeat": "r", "at_most": 50, "until": "v > 1", "steps": steps})
 
-    async def work(bench: VirtualBench) -> dict[str, Any]:
-        run = await bench.start(wanted)
+    async def work(bench: TwinLab) -> dict[str, Any]:
+        run = await bench.run(wanted)
         await bench.clock.sleep(35)
         told = bench.experiments.status(run.run_id)
         await bench.stop_all()
         return told
 
-    told = virtually(SUPPLY, work)
+    told = on_twins(work, "psu1")
     assert (told["done"], told["total"], told["loops"]) == (4, None, {"r": "4 of 50"})
 
 
@@ -104,7 +102,6 @@ def test_a_value_that_leaves_its_bounds_while_it_runs_is_not_sent() -> None:
     let = {"let": {"v": "{(v + 1) * 2}"}}
     set_to = {"command": "s.set_voltage", "parameters": {"voltage": "{v}"}}
     run, lines = ended(
-        SUPPLY,
         plan(
             {"read": {"v": "s.measure_voltage"}},
             {"for": "i", "in": {"count": 5}, "steps": [let, set_to]},
@@ -121,8 +118,8 @@ def test_a_value_that_leaves_its_bounds_while_it_runs_is_not_sent() -> None:
 def test_of_two_clients_who_answer_the_first_counts_and_the_second_is_told() -> None:
     ask = {"text": "?", "type": "choice", "options": ["left", "right"]}
 
-    async def work(bench: VirtualBench) -> tuple[str, Any]:
-        run = await bench.start(plan({"ask": "side", **ask}, {"row": {"said": "side"}}))
+    async def work(bench: TwinLab) -> tuple[str, Any]:
+        run = await bench.run(plan({"ask": "side", **ask}, {"row": {"said": "side"}}))
         while run.question is None:
             await bench.clock.sleep(0.1)
         number = run.question.number
@@ -133,7 +130,7 @@ def test_of_two_clients_who_answer_the_first_counts_and_the_second_is_told() -> 
         await bench.over(run)
         return str(second.value), run.last_row["said"]
 
-    said, value = virtually(SUPPLY, work)
+    said, value = on_twins(work, "psu1")
     assert "nothing was answered" in said
     assert value == "left"
 
@@ -145,13 +142,13 @@ def test_a_question_that_nobody_answers_leaves_nothing_on() -> None:
         {"ask": "ok", "text": "?", "type": "confirm", "timeout_s": 60},
     )
 
-    async def work(bench: VirtualBench) -> tuple[str, bool, float]:
-        run = await bench.start(plan(*steps, **{"finally": [{"command": "s.output_off"}]}))
+    async def work(bench: TwinLab) -> tuple[str, bool, float]:
+        run = await bench.run(plan(*steps, **{"finally": [{"command": "s.output_off"}]}))
         began = bench.clock.monotonic()
         await bench.over(run)
         took = bench.clock.monotonic() - began
         return run.status, bench.state("psu1")["ch1"]["is_on"], took
 
-    status, is_on, took = virtually(SUPPLY, work)
+    status, is_on, took = on_twins(work, "psu1")
     assert (status, is_on) == ("stopped", False)
     assert took < 65

@@ -11,35 +11,41 @@ import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
-
-import structlog
 
 from edged.actions.action import Action, Purpose, SendLines
 from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.errors import (
+    Conflict,
+    EdgedError,
+    ErrorCode,
+    Failed,
+    Invalid,
+    NotFound,
+)
 from edged.experiments.check import Checked, PlanCheck
 from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
-from edged.record import record
-from edged.runs.experiments.bounds import envelope_of, hours_of
-from edged.runs.experiments.run import ExperimentRun
-from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
+from edged.runs.experiments.bounds import approval_told, envelope_of, hours_of
+from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
+from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
+from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import ExperimentSink, RunLeases
+from edged.runs.ports import RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
+from edged.runs.report.at_end import FOLDER, RunReports
 from edged.runs.run import Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
@@ -56,30 +62,19 @@ JUDGED_A_TURN: Final = 20
 WRITTEN_S: Final = 5.0
 MOST_TAGS: Final = 100
 MOST_NOTE: Final = 2_000
-FINALLY_S: Final = 3_600.0
-"""The longest that ``finally`` may take: a ramp down has a rate."""
-
-log = structlog.get_logger("edged.experiments")
-
-
-@record
-class Plan:
-    """A plan that was checked, and may be started by its id."""
-
-    plan_id: str
-    source: str | Mapping[str, Any]
-    experiment: Experiment
-    roles: Mapping[str, str]
-    parameters: Mapping[str, Any]
-    checked: Checked
 
 
 def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
     """The hash of what was resolved: the file, the units and the parameters."""
-    text = source if isinstance(source, str) else json.dumps(source)
+    text = text_of(source)
     units = {role: unit.id for role, unit in checked.units.items()}
     resolved = json.dumps([text, units, dict(checked.values)], sort_keys=True)
     return f"plan-{hashlib.sha256(resolved.encode()).hexdigest()[:12]}"
+
+
+def text_of(source: str | Mapping[str, Any]) -> str:
+    """A plan as its plan.yaml has it; one that came as JSON is YAML as well."""
+    return source if isinstance(source, str) else json.dumps(source, indent=2)
 
 
 class Experiments(RunsOfKind[ExperimentRun]):
@@ -87,15 +82,34 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     Args:
         leases: gives a run the units that it writes to.
+        make_html: makes the report of a run.
+
+    Attributes:
+        left: those that a former life of the daemon has left interrupted.
     """
 
     kind = RunKind.EXPERIMENT
 
-    def __init__(self, registry: Registry, recorder: RunRegistry, leases: RunLeases) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        recorder: RunRegistry,
+        leases: RunLeases,
+        make_html: Callable[[str], Awaitable[bytes]],
+    ) -> None:
         super().__init__(registry)
         self._recorder = recorder
         self._leases = leases
+        self._make_html = make_html
         self._plans: dict[str, Plan] = {}
+        self.left = LeftRuns(
+            registry,
+            recorder,
+            leases,
+            check=self.check,
+            new_run=self._new_run,
+            begin=self._begin,
+        )
 
     # Plans
 
@@ -105,15 +119,16 @@ class Experiments(RunsOfKind[ExperimentRun]):
         source: str | Mapping[str, Any],
         roles: Mapping[str, str],
         parameters: Mapping[str, Any],
+        file: str = "",
     ) -> tuple[Plan | None, tuple[Problem, ...]]:
         """Judge a plan; one without problems may be started by its id."""
         try:
             experiment = await asyncio.to_thread(read_plan, source)
         except BadPlan as bad:
             return None, bad.problems
-        view = View(
-            bench=self._bench, caller=action.caller, tool=action.tool, scope=experiment.name
-        )
+        # What a person has approved is compared as a whole; see ``start``.
+        caller = replace(action.caller, approval=None)
+        view = View(bench=self._bench, caller=caller, tool=action.tool, scope=experiment.name)
         work = PlanCheck(experiment, view, roles, parameters)
         work.bind()
         await asyncio.to_thread(work.look_through)
@@ -131,6 +146,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
             roles=roles,
             parameters=parameters,
             checked=checked,
+            file=file,
+            asks=view.asks,
         )
         self._plans.pop(plan.plan_id, None)
         self._plans[plan.plan_id] = plan
@@ -156,29 +173,56 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     def envelope(self, plan: Plan) -> Envelope:
         """All that its run may send."""
-        units = (self._bench.pool.get(unit.id) for unit in plan.checked.units.values())
+        units = self.units(unit.id for unit in plan.checked.units.values())
         return envelope_of(plan.plan_id, plan.checked, {one.id: one for one in units})
+
+    def units(self, ids: Iterable[str]) -> tuple[Instrument, ...]:
+        """The units with these ids, without doubles; raises NotFound."""
+        return tuple(map(self._bench.pool.get, dict.fromkeys(ids)))
 
     # Runs
 
-    async def start(self, action: Action, plan: Plan) -> ExperimentRun:
+    @property
+    def halts(self) -> int:
+        """How often everything was stopped; see ``start``."""
+        return self._runs.halts
+
+    async def start(self, action: Action, plan: Plan, halts: int | None = None) -> ExperimentRun:
         """Begin a run of a plan, which is judged once more; returns once its units are its own.
+
+        Args:
+            action: its caller's approval is for all that the plan may send, and for this run.
+            halts: ``halts`` of when it was asked for; ``None``: now.
 
         Raises:
             Invalid: what was checked no longer passes.
-            Conflict: LEASED, somebody has reserved a unit, or a run writes there.
+            Conflict: LEASED, somebody has reserved a unit, or a run writes there; NEEDS_APPROVAL,
+                nobody has said yes to what it would send now.
             Failed: STORE_FAILED, or everything was stopped meanwhile.
         """
-        again, problems = await self.check(action, plan.source, plan.roles, plan.parameters)
+        halts = self.halts if halts is None else halts
+        again, problems = await self.check(
+            action, plan.source, plan.roles, plan.parameters, plan.file
+        )
         if again is None:
             raise Invalid(
                 f"The plan no longer passes the check: {problems[0].text}",
                 data={"errors": [problem.to_json() for problem in problems]},
                 remedy="Check it again.",
             )
-        run = self._new_run(action, again)
-        halts = self._runs.halts
-        written = [one.id for one in self._written(run)]
+        envelope = self.envelope(again)
+        approval = action.caller.approval
+        approved = approval.envelope.envelope if approval and approval.envelope else None
+        if again.asks and (approved is None or approved.rows != envelope.rows):
+            raise Conflict(
+                f"{again.experiment.name} needs a person's approval of what it would send now. "
+                "Nothing was sent.",
+                code=ErrorCode.NEEDS_APPROVAL,
+                data={"plan_id": again.plan_id},
+                remedy="Start it again: a person is asked then.",
+            )
+        run = self._new_run(action, again, envelope=approved or envelope)
+        written = [one.id for one in run.written]
         if written:
             hours = hours_of(again.checked)
             await self._leases.take(run.run_id, action.caller, written, hours)
@@ -190,25 +234,33 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 code=ErrorCode.CANCELLED,
                 remedy="It was stopped to make the bench safe: ask before you start again.",
             )
-        self._runs.add(run)
-        self._runs.live(run, self._life(run, again))
+        self._tell_of_approval(run, "approval.used", f"{run.run_id} of {again.plan_id} runs by it")
+        self._begin(run, again)
         return run
 
-    def _written(self, run: ExperimentRun) -> list[Instrument]:
-        """The units that it writes to."""
-        written = {asked.unit for asked in run.checked.envelope}
-        return [one for one in dict.fromkeys(run.instruments.values()) if one.id in written]
+    def _begin(self, run: ExperimentRun, plan: Plan, position: Position = NOWHERE) -> None:
+        self._runs.add(run)
+        self._runs.live(run, self._life(run, plan, position))
 
-    def _new_run(self, action: Action, plan: Plan) -> ExperimentRun:
+    def _tell_of_approval(self, run: ExperimentRun, name: str, what: str) -> None:
+        approval = run.caller.approval
+        if approval is not None and approval.approval_id:
+            self._bench.tell(
+                name, f"{approval.approval_id}: {what}", run.head.instrument_id, "approvals"
+            )
+
+    def _new_run(
+        self, action: Action, plan: Plan, run_id: str = "", *, envelope: Envelope | None = None
+    ) -> ExperimentRun:
         clock, checked = self._bench.clock, plan.checked
-        run_id = f"exp-{secrets.token_hex(4)}"
+        run_id = run_id or f"exp-{secrets.token_hex(4)}"
         name = plan.experiment.name
         instruments = {role: self._bench.pool.get(unit.id) for role, unit in checked.units.items()}
         started_ms = clock.wall_ms()
         columns = columns_of(checked)
         approval = replace(
             action.caller.approval or Approval(approval_id=""),
-            envelope=OpenEnvelope(self.envelope(plan), clock.monotonic),
+            envelope=OpenEnvelope(envelope or self.envelope(plan), clock.monotonic),
         )
         nested = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
         caller = replace(nested, approval=approval)
@@ -235,12 +287,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
                     "roles": {role: unit.id for role, unit in checked.units.items()},
                     "tags": list(plan.experiment.tags),
                     "part": dict(plan.experiment.part),
+                    "approval": approval.approval_id or None,
+                    **_reports_told(plan.experiment),
                 },
             ),
             caller=caller,
             began=clock.monotonic(),
             started_ms=started_ms,
             action=action,
+            plan=plan.experiment,
             checked=checked,
             plan_id=plan.plan_id,
             instruments=instruments,
@@ -251,16 +306,23 @@ class Experiments(RunsOfKind[ExperimentRun]):
         run.going.set()
         return run
 
-    async def _life(self, run: ExperimentRun, plan: Plan) -> None:
+    async def _life(self, run: ExperimentRun, plan: Plan, position: Position) -> None:
         """From the first step to the last word. The top of the run's task."""
-        sink = run.sink = await self._recorder.open(run.head)
+        sink = run.sink = run.sink or await self._recorder.open(run.head)
         steps = Steps(
             self._bench,
             run,
-            row=lambda row: _take_row(run, sink, row),
-            checked=sink.check,
-            event=sink.event,
+            checkpoint=lambda: keep_place(self._bench, run, sink),
+            position=position,
         )
+        reports = RunReports(
+            self._recorder,
+            run.run_id,
+            plan.experiment.report,
+            make_html=self._make_html,
+            note=run.note,
+        )
+        run.reports, run.unit_over = reports.files, reports.unit_over
         try:
             async with self._journalled(run):
                 await self._through(run, plan, steps, sink)
@@ -273,11 +335,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
             approval = run.caller.approval
             if approval is not None and approval.envelope is not None:
                 approval.envelope.end()
+            self._tell_of_approval(run, "approval.ended", f"{run.run_id} is over, and it with it")
             await self._settle(run)
+        await reports.finish()
+        if run.reports:
+            with contextlib.suppress(EdgedError):
+                files = {"folder": FOLDER, "files": list(run.reports)}
+                await self._recorder.add_event(run.run_id, "reports", files)
 
-    async def _through(
-        self, run: ExperimentRun, plan: Plan, steps: Steps, sink: ExperimentSink
-    ) -> None:
+    async def _through(self, run: ExperimentRun, plan: Plan, steps: Steps, sink: RowSink) -> None:
         """The steps, then ``finally``, then the state."""
         watching = Beside(
             self._bench,
@@ -287,8 +353,12 @@ class Experiments(RunsOfKind[ExperimentRun]):
             pause=lambda reason: self.pause(run, reason),
             go_on=lambda: self.resume(run),
         )
-        event, failure = await self._body(run, plan, steps, watching)
+        event, failure = await steps.do_plan(watching.while_running())
+        said = f"{run.path}: {failure}" if failure is not None else ""
+        if failure is not None and failure is run.ended_by.failure:
+            said = failure.message
         run.going.set()
+        self._runs.keep(forget_place(self._bench, run, sink), f"{run.run_id}-forget")
         ending = asyncio.create_task(
             self._clean_up(run, plan, steps, is_done=event is RunEvent.DONE)
         )
@@ -298,8 +368,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
         wrong = ending.result()
         if wrong:
             run.error = f"{run.error} {wrong}".strip()
-        if failure and not run.error.startswith(failure):
-            run.error = f"{failure} {run.error}".strip()
+        if said and not run.error.startswith(said):
+            run.error = f"{said} {run.error}".strip()
         if event is not RunEvent.DONE:
             own = UnitVerdict.ERROR if event is RunEvent.FAILURE else UnitVerdict.ABORTED
             run.own_verdict = worst((run.own_verdict, own))
@@ -310,46 +380,16 @@ class Experiments(RunsOfKind[ExperimentRun]):
         run.ended_s = self._bench.clock.monotonic()
         run.move(event, is_clean_up_failed=bool(wrong))
 
-    async def _body(
-        self, run: ExperimentRun, plan: Plan, steps: Steps, watching: Beside
-    ) -> tuple[RunEvent, str]:
-        """The steps; what ended them, and what went wrong."""
-        if run.ending is not None:
-            run.reason = run.ending.reason
-            return run.ending.event, run.ending.error
-        run.body = asyncio.create_task(
-            steps.do_all(plan.experiment.steps), name=f"{run.run_id}-steps"
-        )
-        async with watching.while_running():
-            await asyncio.wait({run.body})
-        try:
-            run.body.result()
-        except asyncio.CancelledError:
-            ending = run.ended_by
-            run.reason = ending.reason
-            return ending.event, ending.error
-        except AbortRun as abort:
-            run.reason = str(abort)
-            return RunEvent.STOP, ""
-        except (Leave, EndUnit):
-            return RunEvent.DONE, ""
-        except EdgedError as error:
-            return RunEvent.FAILURE, f"{run.path}: {error}"
-        except Exception:
-            log.exception("experiment_fault", run_id=run.run_id)
-            return RunEvent.FAILURE, f"edged made a mistake; its log has it under {run.run_id}."
-        return RunEvent.DONE, ""
-
     async def _clean_up(
         self, run: ExperimentRun, plan: Plan, steps: Steps, *, is_done: bool
     ) -> str:
         """``finally``, then aborts for what may be on; why it may not be safe, or nothing."""
         wrong: list[str] = []
-        try:
-            async with asyncio.timeout(FINALLY_S):
-                error = await steps.clean_up(plan.experiment.finally_steps)
-        except TimeoutError:
-            error = Failed(f"They took longer than {FINALLY_S:g} s.", code=ErrorCode.TIMEOUT)
+        experiment = plan.experiment
+        before = None if run.body is not None else await steps.clean_up_loops()
+        error = (
+            await steps.clean_up(experiment.finally_steps, experiment.finally_timeout_ms) or before
+        )
         if error is not None:
             wrong.append(f"Its finally steps failed: {error}")
         if not is_done or error is not None:
@@ -358,21 +398,19 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     async def _abort_units(self, run: ExperimentRun) -> list[str]:
         """Send the abort of each unit that the run writes to and that has one."""
-        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in self._written(run)))
+        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in run.written))
         return [error for error in told if error]
 
     async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
         profile = instrument.profile
         if profile is None or not profile.abort:
             return ""
-        action = SendLines(
-            tool=run.action.tool,
-            caller=run.caller,
-            action_id=self._bench.new_id(),
-            parent_id=run.action.action_id,
-            instrument_id=instrument.id,
+        action = run.act(
+            SendLines,
+            self._bench.new_id(),
+            instrument.id,
+            Purpose.ABORT,
             lines=tuple(step.send for step in profile.abort),
-            purpose=Purpose.ABORT,
             cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
         )
         proofs = proofs_of(profile, profile.abort)
@@ -402,13 +440,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
             Failed: STORE_FAILED; the run must not begin.
         """
         journal = self._bench.store.journal
-        rows: list[str] = []
+        rows = [run.run_id]
         try:
-            for number, instrument in enumerate(self._written(run), 1):
+            if run.head.resumed_at is None:
+                await journal.begin(run_row(run, self._bench.clock.wall_ms()))
+            for number, instrument in enumerate(run.written, 1):
                 entry = self._entry(run, f"{run.run_id}.{number}", instrument)
                 await journal.begin(entry)
                 rows.append(entry.id)
-            beat = asyncio.create_task(self._beat(rows), name=f"{run.run_id}-beat")
+            beat = asyncio.create_task(self._beat(run), name=f"{run.run_id}-beat")
             try:
                 yield
             finally:
@@ -419,8 +459,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 await journal.finish(row)
 
     def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
-        profile = instrument.profile
-        abort = profile.abort if profile is not None else ()
         return JournalEntry(
             id=row,
             kind=JournalKind.EXPERIMENT,
@@ -431,16 +469,22 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 "run": run.run_id,
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
-                **clean_up_of(profile, instrument.rules, abort),
+                **approval_told(run.caller.approval, self._bench.clock.wall_ms()),
+                **_clean_up_of(instrument),
             },
         )
 
-    async def _beat(self, rows: list[str]) -> None:
+    async def _beat(self, run: ExperimentRun) -> None:
+        """The rows hear that it lives, and what the owners let stay on by now."""
         while True:
             await self._bench.clock.sleep(HEARTBEAT_S)
-            for row in rows:
+            rows = {
+                f"{run.run_id}.{number}": _clean_up_of(instrument)
+                for number, instrument in enumerate(run.written, 1)
+            }
+            for row, changes in {run.run_id: {}, **rows}.items():
                 with contextlib.suppress(Failed):
-                    await self._bench.store.journal.update(row, {}, is_forced=True)
+                    await self._bench.store.journal.update(row, changes, is_forced=True)
 
     # Control
 
@@ -461,9 +505,16 @@ class Experiments(RunsOfKind[ExperimentRun]):
             )
         return run
 
+    async def interrupted(self, run_id: str) -> LeftRun | None:
+        """One that is interrupted, also where only its recording has it."""
+        if self._get(run_id) is not None:
+            return None
+        return self.left.get(run_id) or await self.left.recall(run_id)
+
     def status(self, run_id: str) -> dict[str, Any]:
         """How one stands."""
-        return self.find(run_id).told(self._bench.clock.monotonic())
+        left = self.left.get(run_id)
+        return left.told() if left else self.find(run_id).told(self._bench.clock.monotonic())
 
     def pause(self, run: ExperimentRun, reason: str) -> None:
         """At the next step boundary; a step that waits or looks is frozen.
@@ -544,8 +595,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         """
         if kind == "tag" and len(run.tags) >= MOST_TAGS:
             raise Invalid(f"A run has at most {MOST_TAGS} tags.")
-        if not text.strip() or len(text) > MOST_NOTE:
-            raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
+        _check_note(kind, text)
         if kind == "tag":
             run.tags.append(text.strip())
         else:
@@ -555,11 +605,24 @@ class Experiments(RunsOfKind[ExperimentRun]):
         elif run.sink is not None:
             run.sink.event(kind, {"text": text.strip(), "who": who})
 
+    async def note_left(self, left: LeftRun, kind: str, text: str, who: str) -> None:
+        """The same of a run that is interrupted; raises as ``note``."""
+        _check_note(kind, text)
+        await self._recorder.add_event(left.run_id, kind, {"text": text.strip(), "who": who})
+        if kind == "note":
+            left.notes.append(f"{who}: {text.strip()}")
+
     async def abort(self, run: ExperimentRun, cause: Cause) -> None:
         """End it; returns when its ``finally`` has run."""
         await self._runs.stop(run, Ending.wished(RunEvent.STOP, cause))
 
     async def stop(self, run_id: str, who: str) -> Mapping[str, Any]:
+        if (left := self.left.get(run_id)) is not None:
+            ending = await self.left.stop(left, stopped_by(who))
+            if ending is not None:
+                await ending.ended.wait()
+            told = self.status(run_id)
+            return {"status": told["state"], "reason": told["reason"], "error": told["error"]}
         run = self.find(run_id)
         await self.abort(run, stopped_by(who))
         return {"status": run.status, "reason": run.reason or None, "error": run.error or None}
@@ -613,6 +676,15 @@ def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:
     )
 
 
+def _reports_told(experiment: Experiment) -> dict[str, Any]:
+    """Where the reports of the run are, and which."""
+    wanted = experiment.report
+    if wanted is None:
+        return {}
+    told = {"folder": FOLDER, "per": wanted.per, "formats": list(wanted.formats)}
+    return {"reports": told}
+
+
 def _resolved(plan: Plan) -> bytes:
     """What the plan was resolved to: units and parameters."""
     checked = plan.checked
@@ -626,18 +698,20 @@ def _resolved(plan: Plan) -> bytes:
 
 
 def _source(plan: Plan) -> bytes:
-    """The file as it was given; a plan that came as JSON is YAML as well."""
-    source = plan.source
-    return (source if isinstance(source, str) else json.dumps(source, indent=2)).encode()
+    """The file as it was given."""
+    return text_of(plan.source).encode()
 
 
-def _take_row(run: ExperimentRun, sink: ExperimentSink, row: Mapping[str, Any]) -> None:
-    now = {loop.name: loop for loop in run.loops}
-    cells = {name: loop.value for name, loop in now.items() if name in run.columns} | dict(row)
-    run.rows += 1
-    run.last_row = {name: value for name, value in cells.items() if value is not None}
-    places = [now[one.name].number if one.name in now else None for one in run.head.dimensions]
-    sink.append(tuple(cells.get(name) for name in run.columns), places)
+def _clean_up_of(instrument: Instrument) -> dict[str, Any]:
+    profile = instrument.profile
+    abort = profile.abort if profile is not None else ()
+    return clean_up_of(profile, instrument.rules, abort)
+
+
+def _check_note(kind: str, text: str) -> None:
+    """Raises Invalid: it is empty, or too long."""
+    if not text.strip() or len(text) > MOST_NOTE:
+        raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
 
 
 def _fitting(step: AskStep, value: Any) -> Scalar:

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Caller
-from edged.errors import ErrorCode, NotFound
+from edged.errors import ErrorCode, NeedsApproval, NotFound
 from edged.experiments.check import RoleUnit
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, SweepPlan
@@ -25,12 +25,14 @@ class View:
     Attributes:
         tool: as the caller called it.
         scope: the experiment's name.
+        asks: by the ids of units: a step of theirs that a person must approve.
     """
 
     bench: Bench
     caller: Caller
     tool: str
     scope: str
+    asks: dict[str, NeedsApproval] = field(default_factory=dict)
     _units: dict[str, Instrument] = field(default_factory=dict)
 
     def unit(self, name: str) -> RoleUnit:
@@ -54,20 +56,35 @@ class View:
         )
 
     def judge(
-        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+        self,
+        unit: RoleUnit,
+        command: Command,
+        values: Mapping[str, Scalar],
+        *,
+        is_step: bool,
+        is_last: bool,
+        ranged: frozenset[str],
     ) -> tuple[str, ...]:
-        purpose = Purpose.MEASURE if command.is_query else Purpose.SEQUENCE_STEP
-        return self.bench.precheck(
-            RunCommand(
-                tool=self.tool,
-                caller=self.caller.nested(tool=self.tool, scope=self.scope, on_behalf_of="check"),
-                action_id=self.bench.new_id(),
-                instrument_id=unit.id,
-                command_name=command.name,
-                parameters=values,
-                purpose=Purpose.SWEEP_STEP if is_step else purpose,
-            )
+        purpose = Purpose.SWEEP_STEP if is_step else Purpose.SEQUENCE_STEP
+        if command.is_query or is_last:
+            purpose = Purpose.MEASURE if command.is_query else Purpose.FINALLY_STEP
+        action = RunCommand(
+            tool=self.tool,
+            caller=self.caller.nested(tool=self.tool, scope=self.scope, on_behalf_of="check"),
+            action_id=self.bench.new_id(),
+            instrument_id=unit.id,
+            command_name=command.name,
+            parameters=values,
+            purpose=purpose,
+            rate=1.0 if is_step else 0.0,
+            ranged=ranged,
         )
+        try:
+            return self.bench.precheck(action)
+        except NeedsApproval as needed:
+            # Who starts it is asked about all of it at once.
+            self.asks.setdefault(unit.id, needed)
+            return needed.lines
 
     def fastest(self, unit: RoleUnit, command: Command) -> float | None:
         instrument = self._units[unit.id]

@@ -18,7 +18,7 @@ import re
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,13 @@ from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.files import open_bytes, open_text, read_text
 from edged.record import record
 from edged.runs.points import as_base64
-from edged.runs.recordings.checks import UnitResult, check_of, unit_results
+from edged.runs.recordings.checks import (
+    Check,
+    UnitResult,
+    check_of,
+    unit_results,
+    valid_checks,
+)
 from edged.runs.recordings.data_nc import netcdf_bytes
 from edged.runs.recordings.files import CHECKS_FILE, META_FILE, NC_FILE, ROWS_FILE
 from edged.runs.recordings.formats import (
@@ -244,14 +250,14 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
         case "junit":
             from edged.runs.recordings.unit_reports import junit  # with xml; for those who export
 
-            text = junit(*_units(directory))
+            text = junit(*_units(root, run_id))
             content, encoding = text[offset : offset + CHUNK_BYTES], "utf-8"
             following = offset + len(content) if offset + len(content) < len(text) else None
             name = f"{run_id}.xml"
         case "openhtf":
             from edged.runs.recordings.unit_reports import openhtf
 
-            meta, results = _units(directory)
+            meta, results = _units(root, run_id)
             if offset >= len(results):
                 raise Invalid(f"{run_id} has {len(results)} units.", data={"offset": offset})
             content = f"{json.dumps(openhtf(meta, results[offset]))}\n"
@@ -287,32 +293,48 @@ def _netcdf(directory: Path, offset: int) -> tuple[bytes, int | None]:
     return piece, offset + len(piece) if len(piece) == CHUNK_BYTES else None
 
 
-def units_of_run(root: Path, run_id: str) -> tuple[UnitResult, ...]:
-    """The units under test of an experiment with their checks; none where it has no checks.
+def verdicts_of_run(root: Path, run_id: str) -> tuple[dict[str, Any], tuple[UnitResult, ...]]:
+    """meta.json, and the units under test with their checks; none where it has no checks.
 
     Raises:
         NotFound: UNKNOWN_RUN.
         Failed: RECORDING_FAILED, they cannot be read.
     """
     directory = find_run(root, run_id)
-    return _results(directory, read_meta(directory))
-
-
-def _units(directory: Path) -> tuple[dict[str, Any], tuple[UnitResult, ...]]:
     meta = read_meta(directory)
-    results = _results(directory, meta)
+    return meta, _results(directory, meta)
+
+
+def _units(root: Path, run_id: str) -> tuple[dict[str, Any], tuple[UnitResult, ...]]:
+    meta, results = verdicts_of_run(root, run_id)
     if not any(result.checks for result in results):
         raise Invalid(
-            f"{directory.name} has no checks, so it has no verdicts.",
-            data={"run_id": directory.name},
+            f"{run_id} has no checks, so it has no verdicts.",
+            data={"run_id": run_id},
             remedy="Export csv, jsonl, npz or nc.",
         )
     return meta, results
 
 
 def _results(directory: Path, meta: Mapping[str, Any]) -> tuple[UnitResult, ...]:
+    checks = valid_checks_of(checks_of_run(directory), meta)
+    return unit_results(checks, meta.get("checks") or ())
+
+
+def valid_checks_of(checks: Sequence[Check], meta: Mapping[str, Any]) -> tuple[Check, ...]:
+    """Of the checks of an experiment those that count; see ``valid_checks``."""
+    repeated = [resume["checks"] for resume in meta.get("resumes", ()) if "checks" in resume]
+    return valid_checks(checks, repeated)
+
+
+def checks_of_run(directory: Path) -> tuple[Check, ...]:
+    """The rows of an experiment's checks.csv.
+
+    Raises:
+        Failed: RECORDING_FAILED, they cannot be read.
+    """
     path = directory / CHECKS_FILE
-    checks = []
+    checks: list[Check] = []
     if path.exists():
         rows = rows_of(path)
         names = next(rows, [])
@@ -323,7 +345,7 @@ def _results(directory: Path, meta: Mapping[str, Any]) -> tuple[UnitResult, ...]
                 f"{path} has a row that edged has not written: {strange}.",
                 code=ErrorCode.RECORDING_FAILED,
             ) from strange
-    return unit_results(checks, meta.get("checks") or ())
+    return tuple(checks)
 
 
 def find_run(root: Path, run_id: str) -> Path:

@@ -196,8 +196,6 @@ PHASES: Final[Mapping[UnitVerdict, str]] = {
     UnitVerdict.FAIL: "FAIL",
 }
 """UnitVerdict → the outcome of a phase; that of all others is ERROR."""
-IS_TRUE: Final = "'x' is equal to 'True'"
-"""As openhtf's ``Equals`` writes it."""
 NO_CODE: Final = {"name": "", "docstring": None, "sourcecode": ""}
 
 
@@ -268,7 +266,7 @@ def _measurement(name: str, check: Check) -> dict[str, Any]:
     limits, value = check.limits, check.value
     outcome = MEASURED.get(check.verdict, "UNSET")
     made: dict[str, Any] = {"name": name, "outcome": outcome}
-    if validator := IS_TRUE if isinstance(value, bool) else _validator(limits):
+    if validator := "x == True" if isinstance(value, bool) else _validator(limits):
         made["validators"] = [validator]
     if limits.unit:
         called, code = UNITS.get(limits.unit, (limits.unit, ""))
@@ -285,6 +283,8 @@ def _validator(limits: Limits) -> str:
     least, most = limits.least, limits.most
     if least is None and most is None:
         return ""
+    if least == most:
+        return f"x == {least}"
     inner_least, inner_most = limits.inner if limits.near else (None, None)
     parts = [
         f"{least}" if least is not None else "",

@@ -15,7 +15,7 @@ from edged.actions.caller import Approval
 from edged.actions.envelope import Allowed, Envelope, EnvelopeRow, OpenEnvelope
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
-from edged.errors import EdgedError, ErrorCode
+from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
 from edged.profiles.owner_rules import UnitRules, tightened
@@ -285,6 +285,26 @@ async def test_what_a_plan_says_is_no_yes_where_the_owner_wants_to_be_asked(
         approval = Approval(approval_id=approval_id, envelope=opened)
         steps = [step_of_plan(house, approval, 5.0) for _ in range(2)]
         assert [code_of(await house.path.perform(step)) for step in steps] == codes
+
+
+async def test_a_step_of_which_nothing_was_sent_may_be_tried_again(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    unit = unit_of_instrument(house.supply).key
+    envelope = planned(most=1)
+    rows = tuple(replace(row, unit=unit) for row in envelope.rows)
+    opened = OpenEnvelope(replace(envelope, rows=rows), driven_clock.monotonic)
+    approval = Approval(approval_id="ask-1", envelope=opened)
+
+    async def code() -> ErrorCode | None:
+        return code_of(await house.path.perform(step_of_plan(house, approval, 5.0)))
+
+    house.supply.failing = Failed("Others have the line.", code=ErrorCode.BUSY)
+    assert await code() is ErrorCode.BUSY
+    house.supply.failing = None
+    assert await code() is None
+    assert await code() is ErrorCode.NEEDS_APPROVAL
+    assert len(house.supply.writes()) == 1
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from edged.experiments.grammar import STEPS
-from edged.experiments.model import Experiment, ForStep, LetStep, MeasureStep, WaitStep, walk
+from edged.experiments.model import Experiment, LetStep, MeasureStep
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, placed, read_plan
 from edged.profiles.format.sequences import STEPS as SEQUENCE_STEPS
+from edged.profiles.model import ForStep, WaitStep, walk
 from tests.promises import promise
 
 EXAMPLES = Path(__file__).parent.parent.parent / "bench" / "experiments"
@@ -62,6 +68,42 @@ def test_an_error_of_a_yaml_file_names_its_line() -> None:
     assert [one.line for one in problems(text)] == [6]
 
 
+def mutations(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Places of a plan, each with what is written there in place of what is right."""
+    inside: Any = value.items() if isinstance(value, dict) else ()
+    for key, inner in enumerate(value) if isinstance(value, list) else inside:
+        here = (*path, key)
+        yield from ((here, wrong) for wrong in (None, [1], {"a": 1}, "oh no!", -5, "1,5"))
+        if isinstance(inner, dict):
+            yield here, {**inner, "xyzzy": 1}
+            yield from ((here, {k: v for k, v in inner.items() if k != one}) for one in inner)
+        yield from mutations(inner, here)
+
+
+@promise("experiment.all-errors")
+@pytest.mark.parametrize("name", ["transistor_map", "board_test", "r_of_t"])
+def test_an_error_names_its_path_once_and_its_place_in_yaml(name: str) -> None:
+    good = YAML(typ="safe").load((EXAMPLES / f"{name}.yaml").read_text())
+    for number, (path, wrong) in enumerate(mutations(good)):
+        bad = copy.deepcopy(good)
+        *outer, key = path
+        functools.reduce(lambda there, one: there[one], outer, bad)[key] = wrong
+        is_yaml = number % 10 == 0
+        try:
+            read_plan(json.dumps(bad, indent=1) if is_yaml else bad)
+        except BadPlan as found:
+            for one in found.problems:
+                # Neither with its path, nor with what stands around that.
+                parts = re.split(r"(?=[.\[])", one.path)
+                for end in range(len(parts)):
+                    owner = re.escape("".join(parts[: end + 1]))
+                    assert not re.match(rf"{owner}[:. \[]", one.message), one
+                assert one.text.count(f"{one.path}: ") == 1, one
+                assert bool(one.line) == bool(one.column) == is_yaml
+                if is_yaml:
+                    assert one.text.startswith(f"line {one.line}, column {one.column}: {one.path}")
+
+
 def test_a_decimal_comma_is_an_error_with_its_remedy() -> None:
     (found,) = problems(plan({"wait_s": "2,5"}))
     assert found.remedy == "Write 2.5."
@@ -101,7 +143,7 @@ def test_a_misspelt_step_is_told_the_word_that_is_near() -> None:
 
 def test_a_quoted_number_is_that_number() -> None:
     (step,) = read_plan(plan({"wait_s": "2.5"})).steps
-    assert step == WaitStep(path="steps[0]", seconds="{2.5}")
+    assert step == WaitStep(path="steps[0]", wait_ms="{(2.5) * 1000}")
 
 
 def test_wait_s_is_a_step_and_a_key_of_for() -> None:

@@ -12,7 +12,7 @@ import pytest
 from edged.errors import Invalid
 from edged.runs.recordings import reader
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict
-from edged.runs.recordings.reader import export_run, units_of_run
+from edged.runs.recordings.reader import export_run, verdicts_of_run
 from tests.unit.work.test_experiment_recording import map_head, place
 from tests.unit.work.test_run_reader import whole as exported
 from tests.unit.work.test_runs import Bench, head
@@ -67,10 +67,10 @@ async def root(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 async def test_each_unit_has_its_verdict(root: Path) -> None:
-    units = units_of_run(root, "exp-1")
+    _, units = verdicts_of_run(root, "exp-1")
     assert [unit.unit for unit in units] == ["0012", "B2", "B3", "B4", "B5", "B6"]
     assert [unit.verdict.value for unit in units] == VERDICTS
-    assert units_of_run(root, "mcp-1") == ()
+    assert verdicts_of_run(root, "mcp-1")[1] == ()
 
 
 async def test_junit_keeps_failures_and_errors_apart_and_has_values_and_limits(root: Path) -> None:
@@ -180,5 +180,5 @@ async def test_a_run_without_units_is_one_suite_of_its_own_name(tmp_path: Path) 
     assert [(suite.get("name"), suite.get("failures")) for suite in top] == [("exp-1", "2")]
     (place(bench) / "checks.csv").write_text("unit,try\nx,y\n")
     with pytest.raises(Exception, match="has not written"):
-        units_of_run(bench.book.root, "exp-1")
+        verdicts_of_run(bench.book.root, "exp-1")
     await bench.book.stop()
