@@ -319,7 +319,7 @@ class ExperimentRun(PlanRun):
         return [one for one in dict.fromkeys(self.instruments.values()) if one.id in written]
 
     def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
-        super().take_event(kind, data)
+        PlanRun.take_event(self, kind, data)
         if kind == "unit" and self.unit_over is not None:
             self.unit_over(data["unit"], data["try"])
 
@@ -360,6 +360,24 @@ class ExperimentRun(PlanRun):
             told["units"] = [unit.told() for unit in self.tested[-5:]]
             told["under_test"] = self.under_test.told() if self.under_test else None
         return told
+
+    def summary(self, now_s: float) -> dict[str, Any]:
+        """How it stands, as get_status has it."""
+        elapsed = self.elapsed_s(now_s)
+        return {
+            "run_id": self.run_id,
+            "experiment": self.checked.experiment.name,
+            "state": self.status,
+            "instrument_ids": list(self.instrument_ids),
+            "step": self.path or None,
+            "rows": self.rows,
+            "total": self.progress()[1],
+            "question": self.question.told() if self.question is not None else None,
+            "elapsed_s": round(elapsed, 1),
+            "eta_s": self._eta_s(elapsed),
+            "started_ms": self.started_ms,
+            "who": self.caller.who,
+        }
 
     def _eta_s(self, elapsed: float) -> float | None:
         if self.state in OVER:
