@@ -26,7 +26,7 @@ from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
-from edged.runs.experiments.bounds import approval_told, envelope_of, hours_of
+from edged.runs.experiments.bounds import envelope_of, hours_of
 from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
 from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
@@ -473,7 +473,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 "run": run.run_id,
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
-                **approval_told(run.caller.approval, self._bench.clock.wall_ms()),
                 **_clean_up_of(instrument),
             },
         )
