@@ -54,6 +54,9 @@ def stop_requested() -> Iterator[asyncio.Event]:
     asked = asyncio.Event()
     restore = []
     numbers = _signals()
+    if sys.platform != "win32":
+        # A program that waits for them itself hands its mask on to those that it starts.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     for number in numbers:
         try:
             loop.add_signal_handler(number, asked.set)

@@ -21,8 +21,7 @@ from edged.auth.claims import RETRY_AFTER, BadTokenError, EdgeDoor, NoKeysError,
 from edged.auth.verifier import Verifier
 from edged.clock import Clock
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
-from edged.http.connection import RequestHandler
-from edged.http.server import HttpServer, no_upgrade
+from edged.http.connection import HttpServer, RequestHandler, no_upgrade
 from edged.protocol.http_rules import (
     FETCH_SITE_HEADER,
     MAX_HEADER_BYTES,

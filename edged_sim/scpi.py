@@ -609,6 +609,85 @@ def flag(is_true: bool) -> str:
     return str(int(is_true))
 
 
+def _state_itself(unit: Any, *_call: Any) -> Any:
+    return unit
+
+
+@record
+class Settings:
+    """Rows of a vocabulary for values that a unit only keeps: a command and its query for each.
+
+    Each row names the attribute that keeps its value.
+
+    Attributes:
+        of: finds what has the attribute, from the state, the call and, ``below`` another header,
+            which one it was.
+        say: a number with a fraction as it is answered.
+        answer: the whole answer, from the state, the call and the text of the value.
+    """
+
+    of: Callable[..., Any] = _state_itself
+    say: Callable[[Any], str] = str
+    answer: Callable[[Any, SimCall, str], str] = lambda _unit, _call, text: text
+
+    def switch(self, header: str, attribute: str) -> dict[str, Any]:
+        """ON or OFF."""
+        return self.row(header, attribute, lambda _, call: call.boolean(0), flag)
+
+    def whole(self, header: str, attribute: str, lowest: int, highest: int) -> dict[str, Any]:
+        """A whole number within bounds."""
+        return self.row(
+            header, attribute, lambda _, call: call.whole(0, lowest=lowest, highest=highest), str
+        )
+
+    def choice(
+        self, header: str, attribute: str, options: Mapping[str, Any] | Sequence[str]
+    ) -> dict[str, Any]:
+        """The value of one of the options; options without values are their own."""
+        named = options if isinstance(options, Mapping) else {name: name for name in options}
+        return self.row(header, attribute, lambda _, call: call.choice(0, named), str)
+
+    def number(
+        self,
+        header: str,
+        attribute: str,
+        lowest: float,
+        highest: float,
+        *,
+        default: float | None = None,
+        unit: str = "",
+    ) -> dict[str, Any]:
+        """A number within bounds, in ``unit``."""
+
+        def read(_: Any, call: SimCall) -> float:
+            return call.number(0, lowest=lowest, highest=highest, default=default, unit=unit)
+
+        return self.row(header, attribute, read)
+
+    def row(
+        self,
+        header: str,
+        attribute: str,
+        read: Callable[[Any, SimCall], Any],
+        say: Callable[[Any], str] | None = None,
+    ) -> dict[str, Any]:
+        """Whatever ``read`` makes of the arguments, answered by ``say``."""
+        show = say or self.say
+
+        def keep(unit: Any, call: SimCall, *which: str) -> None:
+            value = read(unit, call)
+            setattr(self.of(unit, call, *which), attribute, value)
+
+        def ask(unit: Any, call: SimCall, *which: str) -> str:
+            return self.answer(unit, call, show(getattr(self.of(unit, call, *which), attribute)))
+
+        return {header: keep, f"{header}?": ask}
+
+
+OWN: Final = Settings()
+"""Of the unit's state itself."""
+
+
 def block(data: bytes) -> bytes:
     """A definite-length block with nine digits, as scopes send them."""
     return b"#9%09d" % len(data) + data

@@ -9,11 +9,11 @@ No tool can approve; ``edged deny`` refuses.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import print_fields, print_json, print_lines
+from edged.cli.shared.output import print_fields, print_json, print_lines, put
 from edged.clock import SystemClock
 from edged.host import ExitStatus
 
@@ -78,12 +78,12 @@ def _show(options: argparse.Namespace) -> int:
         offset = told.get("next_offset", 0)
         if not offset:
             break
-    if options.json:
-        print_json({**told, "lines": found})
-    else:
+
+    def draw(_shown: object) -> None:
         print_lines(found, limit=MOST_OF_A_LINE)
         print_lines([f"{told['line_count']} lines, digest {told['digest']}"])
-    return ExitStatus.OK
+
+    return put({**told, "lines": found}, options, draw)
 
 
 def deny(arguments: Sequence[str]) -> int:
@@ -102,10 +102,9 @@ def deny(arguments: Sequence[str]) -> int:
 def _answer(method: str, options: argparse.Namespace) -> int:
     """Give a person's answer; returns the exit status."""
     asked = {"approval_id": options.approval_id, "by": options.by}
-    told = connect(options).call(method, asked)
-    if options.json:
-        print_json(told)
-    else:
+
+    def draw(told: Mapping[str, Any]) -> None:
         names = ("verdict", "instrument", "tool", "who", "digest")
         print_fields({**{name: told[name] for name in names}, "lines": told["line_count"]})
-    return ExitStatus.OK
+
+    return put(connect(options).call(method, asked), options, draw)

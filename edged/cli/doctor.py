@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.cli.shared.options import add_config_options, load, locate
-from edged.cli.shared.output import cell, print_json
+from edged.cli.shared.output import cell, put
 from edged.config.load import LoadedConfig, load_config, this_machine
 from edged.errors import EdgedError, Failed
 from edged.host import ExitStatus
@@ -44,10 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     if hidden is not None:
         facts = dataclasses.replace(facts, unreachable=hidden)
     told = report(run_checks(facts))
-    if options.json:
-        print_json(told)
-    else:
-        _print(told)
+    put(told, options, _print)
     return ExitStatus.OK if told["is_ok"] else ExitStatus.FAILED
 
 

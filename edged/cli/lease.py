@@ -8,14 +8,20 @@ this program can break the lease of somebody else; no tool can.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import Name, namer, print_fields, print_json, print_table, show
+from edged.cli.shared.output import (
+    Name,
+    namer,
+    print_fields,
+    put,
+    put_rows,
+    show,
+)
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, NotFound, Refused
-from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
 COLUMNS: Final = {
@@ -71,14 +77,7 @@ def run(arguments: Sequence[str]) -> int:
 def _list(options: argparse.Namespace) -> int:
     client = connect(options)
     leases = client.call("leases.list")["leases"]
-    if options.json:
-        print_json(leases)
-    elif leases:
-        name = namer(client)
-        print_table([_row(lease, name) for lease in leases], COLUMNS)
-    else:
-        print("nothing is reserved")
-    return ExitStatus.OK
+    return put_rows(client, options, leases, COLUMNS, _row, "nothing is reserved")
 
 
 def _reserve(options: argparse.Namespace) -> int:
@@ -140,15 +139,10 @@ def _own(lease: dict[str, Any], name: str) -> str:
 
 def _break(options: argparse.Namespace) -> int:
     asked = {"lease_id": options.lease_id, "reason": options.reason, "by": options.by}
-    ended = connect(options).call("leases.break", asked)
-    if options.json:
-        print_json(ended)
-    else:
-        _print_ended(ended)
-    return ExitStatus.OK
+    return put(connect(options).call("leases.break", asked), options, _print_ended)
 
 
-def _row(lease: dict[str, Any], name: Name) -> dict[str, Any]:
+def _row(lease: Mapping[str, Any], name: Name) -> dict[str, Any]:
     left = _left(lease["expires_ms"])
     return {**lease, "instruments": ", ".join(map(name, lease["instruments"])), "left": left}
 

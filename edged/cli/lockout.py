@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import print_fields, print_json, print_table, under_way
+from edged.cli.shared.output import print_fields, put, put_rows, told_since
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.instrument is None:
         if options.reason or options.clear:
             parser.error("name the instrument")
-        return _list(connect(options), as_json=options.json)
+        return _list(connect(options), options)
     if options.clear == bool(options.reason):
         parser.error("give --reason, or --clear")
     client = connect(options)
@@ -77,21 +77,15 @@ def _lifted(told: dict[str, Any], options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _list(client: RpcClient, *, as_json: bool) -> int:
+def _list(client: RpcClient, options: argparse.Namespace) -> int:
     lockouts = client.call("lockout.list")["lockouts"]
-    if as_json:
-        print_json(lockouts)
-    elif lockouts:
-        print_table(under_way(client, lockouts), COLUMNS)
-    else:
-        print("nothing is locked out")
-    return ExitStatus.OK
+    return put_rows(client, options, lockouts, COLUMNS, told_since, "nothing is locked out")
 
 
 def _print(told: dict[str, Any], sentence: str, options: argparse.Namespace) -> None:
-    if options.json:
-        print_json(told)
-        return
-    print(sentence)
-    if stopped := told.get("stopped"):
-        print_fields({"stopped": stopped})
+    def draw(told: dict[str, Any]) -> None:
+        print(sentence)
+        if stopped := told.get("stopped"):
+            print_fields({"stopped": stopped})
+
+    put(told, options, draw)

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from edged.cli.shared.options import add_engine_options, connect
-from edged.cli.shared.output import Name, local_time, namer, print_fields, print_json, print_table
+from edged.cli.shared.output import (
+    Name,
+    local_time,
+    namer,
+    print_fields,
+    print_json,
+    print_table,
+    put,
+    put_rows,
+)
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
@@ -100,14 +109,7 @@ def run(arguments: Sequence[str]) -> int:
 def _list(client: RpcClient, options: argparse.Namespace) -> int:
     wanted = {"limit": options.limit, "kind": options.kind, "instrument": options.instrument}
     found = client.call("runs.list", wanted)["runs"]
-    if options.json:
-        print_json(found)
-    elif found:
-        name = namer(client)
-        print_table([_row(run, name) for run in found], COLUMNS)
-    else:
-        print("nothing recorded yet")
-    return ExitStatus.OK
+    return put_rows(client, options, found, COLUMNS, _row, "nothing recorded yet")
 
 
 def _last(client: RpcClient) -> str:
@@ -263,11 +265,8 @@ def _report(client: RpcClient, options: argparse.Namespace) -> int:
         _check_free(path)
     except OSError as refused:
         raise _unwritable(path, refused) from refused
-    if options.json:
-        print_json({"run_id": run_id, "path": str(path)})
-    else:
-        print(f"{run_id} → {path}", file=sys.stderr)
-    return ExitStatus.OK
+    told = {"run_id": run_id, "path": str(path)}
+    return put(told, options, lambda _: print(f"{run_id} → {path}", file=sys.stderr))
 
 
 def _check_free(path: Path) -> None:
@@ -321,8 +320,9 @@ def _parquet(table: bytes) -> bytes:
     try:
         found = csv.read_csv(
             io.BytesIO(table),
-            # One block: the types are those that fit every row.
-            read_options=csv.ReadOptions(block_size=len(table) + 1),
+            # One block: the types are those that fit every row. A worker of pyarrow that is still
+            # at its end when the program exits would abort it, once in 240 times.
+            read_options=csv.ReadOptions(block_size=len(table) + 1, use_threads=False),
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(strings_can_be_null=True, null_values=[""]),
         )

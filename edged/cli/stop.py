@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import aliased, cell, print_json, print_table
+from edged.cli.shared.output import aliased, cell, print_table, put
 from edged.errors import ErrorCode
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -56,10 +56,8 @@ def run(arguments: Sequence[str]) -> int:
         return ExitStatus.FAILED
     told: dict[str, Any] = answer.result
     locked = _lock_out(client, told, options) if options.lockout else []
-    if options.json:
-        print_json({**told, "lockouts": locked} if options.lockout else told)
-    else:
-        _draw(told, locked)
+    said = {**told, "lockouts": locked} if options.lockout else told
+    put(said, options, lambda _: _draw(told, locked))
     return ExitStatus.OK if told["is_confirmed"] else ExitStatus.FAILED
 
 
@@ -69,11 +67,8 @@ def _seen_off(client: RpcClient, options: argparse.Namespace) -> int:
         "stop.seen_off",
         {"instrument_id": options.seen_off, "by": options.by or this_user()},
     )
-    if options.json:
-        print_json(told)
-    else:
-        print(f"{cell(told['instrument_id'])}: {', '.join(told['outputs'])} seen off")
-    return ExitStatus.OK
+    seen = f"{cell(told['instrument_id'])}: {', '.join(told['outputs'])} seen off"
+    return put(told, options, lambda _: print(seen))
 
 
 def _nobody_is_here(client: RpcClient) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, read_parameters
-from edged.cli.shared.output import cell, print_fields, print_json, show, show_under_way
+from edged.cli.shared.output import cell, print_fields, put, show, show_under_way
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import Messages, RpcClient, open_events
@@ -101,10 +101,7 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
         if answer.error is not None:
             return show(answer, options, print_fields)
         end = _watch(client, answer.result["stream_id"], messages, is_quiet=options.json)
-    if options.json:
-        print_json(end)
-    else:
-        _print_end(end)
+    put(end, options, _print_end)
     return ExitStatus.FAILED if end["status"] == "failed" else ExitStatus.OK
 
 

@@ -28,8 +28,8 @@ from edged.cli.shared.output import (
     cell,
     print_dry_run,
     print_fields,
-    print_json,
     print_table,
+    put,
     show,
     show_under_way,
 )
@@ -170,10 +170,7 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
     if options.detach or answer.error is not None:
         return show(answer, options, print_fields)
     end = _watch(client, answer.result["sweep_id"], is_quiet=options.json)
-    if options.json:
-        print_json(end)
-    else:
-        _print_end(end)
+    put(end, options, _print_end)
     is_as_asked = end["status"] in GOOD or str(end["reason"] or "").startswith(AS_ASKED)
     return ExitStatus.OK if is_as_asked else ExitStatus.FAILED
 

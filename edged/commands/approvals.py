@@ -235,7 +235,7 @@ def check_envelope(action: Action, target: Target) -> None:
         f"{target.called}: {command or 'a line'} is outside of {rule}: {why}. Nothing was sent."
     )
     data = {"command": command, "values": dict(target.values), "why": why}
-    remedy = "Widen `bounds` of the plan, and start it again."
+    remedy = "Find out why, before you change `bounds` of the plan, and start it again."
     if by:
         raise Refused(message, code=ErrorCode.NEEDS_APPROVAL, data=data, remedy=remedy)
     raise Invalid(message, code=ErrorCode.BAD_ARGUMENTS, data=data, remedy=remedy)

@@ -14,10 +14,12 @@ from edged.profiles.model import (
     ImageAnswer,
     ListAnswer,
     Returns,
+    RowStep,
     ScalarAnswer,
     Sequence,
     Setting,
     WaveformAnswer,
+    walk,
 )
 from edged.store.experience import CommandKnowledge
 
@@ -137,4 +139,4 @@ def _returns(returns: Returns) -> Entry:
 
 
 def _has_rows(sequence: Sequence) -> bool:
-    return "RowStep(" in repr(sequence.steps)
+    return any(isinstance(step, RowStep) for step in walk(sequence.steps))

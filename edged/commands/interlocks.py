@@ -43,7 +43,7 @@ from edged.profiles.model import Changes, Command, CompletionKind
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
-from edged.store.interlocks import InterlockTrip
+from edged.store.kept import InterlockTrip
 
 TOOL: Final = "interlock"
 LOOKS_EVERY_S: Final = 0.5

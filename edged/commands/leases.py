@@ -328,7 +328,7 @@ class LeaseControl:
                 self._note()
 
     def run_began(self, run_id: str, instrument_id: str, caller: Caller) -> None:
-        """A run that writes begins; see ``runs.ports.RunNotes``."""
+        """A run that writes begins; see ``runs.ports.RunLeases``."""
         instrument = self._bench.pool.get(instrument_id)
         unit, holder = unit_of_instrument(instrument).key, holder_of(caller)
         lease_id = ""

@@ -22,6 +22,7 @@ from edged.instruments.conversation import Reply
 # For the surfaces, which know no lines.
 from edged.instruments.mailbox import Hold as Hold
 from edged.instruments.mailbox import Job, Waiter
+from edged.record import record
 from edged.store.database import Written
 
 
@@ -74,43 +75,28 @@ async def begun(running: Running) -> Done | LineJob:
     return running
 
 
+@record(frozen=False, eq=False, kw_only=False)
 class Pending(Underway):
     """One action under way; the ``Waiter`` of its job where it is one on a line.
 
-    Args:
+    Attributes:
         conclude: makes the outcome of what came; never raises.
         record: writes the outcome down, right before it is told.
         tell: see ``Tell``; never raises.
     """
 
-    __slots__ = (
-        "_cause",
-        "_conclude",
-        "_is_over",
-        "_job",
-        "_line_job",
-        "_record",
-        "_task",
-        "_tell",
-        "_work",
-    )
+    conclude: Callable[[Done | Exception], Outcome]
+    record: Callable[[Outcome], None]
+    tell: Tell
+    # What it is on a line, and on its way there; or the task that it is until then.
+    _line_job: LineJob | None = None
+    _job: Job | None = None
+    _task: asyncio.Future[Any] | None = None
+    _work: Work | None = None
+    _cause: Cause | None = None
+    _is_over: bool = False
 
-    def __init__(
-        self,
-        conclude: Callable[[Done | Exception], Outcome],
-        record: Callable[[Outcome], None],
-        tell: Tell,
-    ) -> None:
-        self._conclude = conclude
-        self._record = record
-        self._tell = tell
-        # What it is on a line, and on its way there; or the task that it is until then.
-        self._line_job: LineJob | None = None
-        self._job: Job | None = None
-        self._task: asyncio.Future[Any] | None = None
-        self._work: Work | None = None
-        self._cause: Cause | None = None
-        self._is_over = False
+    __repr__ = object.__repr__
 
     def run(self, running: LineJob | Work | Held) -> None:
         """Begin what is not done at once.
@@ -235,11 +221,11 @@ class Pending(Underway):
         self._is_over = True
         if self._line_job is not None:
             self._line_job.over()
-        outcome = self._conclude(found)
+        outcome = self.conclude(found)
         try:
-            self._record(outcome)
+            self.record(outcome)
         finally:
-            self._tell(None if self._cause is not None else outcome)
+            self.tell(None if self._cause is not None else outcome)
 
 
 async def settled(begin: Callable[[Tell], Outcome | Pending]) -> Outcome:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -53,6 +54,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.raw import asks as is_question
 from edged.profiles.template import render
+from edged.record import record
 from edged.scpi.answer_text import clean_text
 from edged.scpi.numbers import number_with_suffix
 from edged.yaml.tree import Scalar
@@ -333,10 +335,11 @@ def _asking_last(
     return dataclasses.replace(reply, sent=(*reply.sent, question))
 
 
+@record(frozen=False, eq=False, kw_only=False)
 class RawJob(LineJob):
     """Raw lines; the answer to the last one, if it is a query.
 
-    Args:
+    Attributes:
         is_known, form: see ``raw_conversation``.
         asks: whether the last one is answered; ``None``: as its "?" and the profile say.
         timer: see ``Target``.
@@ -344,55 +347,34 @@ class RawJob(LineJob):
         remembers: see ``CommandJob``.
     """
 
-    __slots__ = (
-        "_asks",
-        "_connection",
-        "_finish",
-        "_form",
-        "_guard",
-        "_instrument",
-        "_is_known",
-        "_lines",
-        "_purpose",
-        "_remembers",
-        "_timer",
-    )
+    instrument: Instrument
+    lines: tuple[str, ...]
+    purpose: Purpose
+    is_known: bool
+    guard: SendGuard | None
+    finish: Callable[[Reply], Done]
+    form: Frame | int = 1
+    asks: bool | None = None
+    timer: Timer | None = None
+    remembers: Remembering = NOTHING_REMEMBERED
+    connection: Connection = field(init=False)
 
-    def __init__(
-        self,
-        instrument: Instrument,
-        lines: tuple[str, ...],
-        purpose: Purpose,
-        *,
-        is_known: bool,
-        form: Frame | int = 1,
-        asks: bool | None = None,
-        guard: SendGuard | None,
-        timer: Timer | None = None,
-        finish: Callable[[Reply], Done],
-        remembers: Remembering = NOTHING_REMEMBERED,
-    ) -> None:
-        self._form = form
-        self._instrument = instrument
-        self._connection = instrument.connection
-        self._asks = is_question(instrument.profile, lines[-1]) if asks is None else asks
-        self._lines = lines
-        self._purpose = purpose
-        self._is_known = is_known
-        self._guard = guard
-        self._timer = timer
-        self._finish = finish
-        self._remembers = remembers
+    __repr__ = object.__repr__
+
+    def __post_init__(self) -> None:
+        self.connection = self.instrument.connection
+        if self.asks is None:
+            self.asks = is_question(self.instrument.profile, self.lines[-1])
 
     def submit(self, waiter: Waiter) -> Job:
-        self._remembers.begin()
-        armed_s = _arming_s(self._timer, self._connection)
-        more_s = 0.0 if self._form == 1 else TRANSFER_S
-        return self._instrument.submit(
+        self.remembers.begin()
+        armed_s = _arming_s(self.timer, self.connection)
+        more_s = 0.0 if self.form == 1 else TRANSFER_S
+        return self.instrument.submit(
             self._talk,
             waiter,
-            priority=PRIORITY[self._purpose],
-            timeout_s=self._connection.timeout_ms / 1000 + more_s + armed_s + GRACE_S,
+            priority=PRIORITY[self.purpose],
+            timeout_s=self.connection.timeout_ms / 1000 + more_s + armed_s + GRACE_S,
             name="send_scpi",
         )
 
@@ -403,122 +385,110 @@ class RawJob(LineJob):
             Failed: BAD_ANSWER, it has bytes that are none of the connection's encoding.
         """
         if UNDECODED in (reply.answer or ""):
-            encoding = self._connection.encoding
+            encoding = self.connection.encoding
             raise Failed(
-                f'The answer to "{self._lines[-1][:200]}" has bytes that are no {encoding}: '
+                f'The answer to "{self.lines[-1][:200]}" has bytes that are no {encoding}: '
                 f'"{clean_text(reply.answer or "")}".',
                 code=ErrorCode.BAD_ANSWER,
-                data={"trace": self._instrument.recent()},
+                data={"trace": self.instrument.recent()},
                 remedy="If it always has, set the profile's connection.encoding to latin-1 or "
                 "utf-8.",
                 sent=reply.sent,
             )
-        return self._finish(reply)
+        return self.finish(reply)
 
     def over(self) -> None:
-        self._remembers.over()
+        self.remembers.over()
 
     def would_say(self) -> Spoken:
-        connection = dataclasses.replace(self._connection, acknowledge=None)
+        connection = dataclasses.replace(self.connection, acknowledge=None)
         return spoken(self._conversation(connection), connection)
 
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        conversation = guarded(self._conversation(self._connection), self._lines, self._guard)
-        return armed_first(conversation, self._timer, self._lines, self._guard)
+        conversation = guarded(self._conversation(self.connection), self.lines, self.guard)
+        return armed_first(conversation, self.timer, self.lines, self.guard)
 
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         return raw_conversation(
-            lines=self._lines,
-            asks=self._asks,
+            lines=self.lines,
+            asks=bool(self.asks),
             connection=connection,
-            is_known=self._is_known,
-            form=self._form,
+            is_known=self.is_known,
+            form=self.form,
         )
 
 
+@record(frozen=False, eq=False, kw_only=False)
 class ProgramJob(LineJob):
     """One message of a program that knows VISA; see ``program_conversation``.
 
-    Args:
+    Attributes:
         asks: it is answered.
         finish, remembers: see ``RawJob``.
     """
 
-    __slots__ = (
-        "_action",
-        "_asks",
-        "_connection",
-        "_finish",
-        "_instrument",
-        "_remembers",
-        "_target",
-        "_timeout_s",
-    )
+    action: SendProgram
+    target: Target
+    asks: bool
+    finish: Callable[[Reply], Done]
+    remembers: Remembering = NOTHING_REMEMBERED
+    instrument: Instrument = field(init=False)
+    connection: Connection = field(init=False)
+    timeout_s: float = field(init=False)
 
-    def __init__(
-        self,
-        action: SendProgram,
-        target: Target,
-        *,
-        asks: bool,
-        finish: Callable[[Reply], Done],
-        remembers: Remembering = NOTHING_REMEMBERED,
-    ) -> None:
-        self._action = action
-        self._target = target
-        self._asks = asks
-        self._instrument = target.aimed_instrument()
-        self._connection = self._instrument.connection
-        self._timeout_s = max(action.timeout_s, self._connection.timeout_ms / 1000)
-        self._finish = finish
-        self._remembers = remembers
+    __repr__ = object.__repr__
+
+    def __post_init__(self) -> None:
+        self.instrument = self.target.aimed_instrument()
+        self.connection = self.instrument.connection
+        self.timeout_s = max(self.action.timeout_s, self.connection.timeout_ms / 1000)
 
     def submit(self, waiter: Waiter) -> Job:
-        self._remembers.begin()
-        hold = self._action.hold
-        return self._instrument.submit(
+        self.remembers.begin()
+        hold = self.action.hold
+        return self.instrument.submit(
             self._talk,
             waiter,
-            priority=PRIORITY[self._action.purpose],
-            timeout_s=self._timeout_s + _arming_s(self._target.timer, self._connection) + GRACE_S,
+            priority=PRIORITY[self.action.purpose],
+            timeout_s=self.timeout_s + _arming_s(self.target.timer, self.connection) + GRACE_S,
             name=self._name[:80],
             hold=hold if isinstance(hold, Hold) else None,
-            own_s=self._timeout_s,
-            listens=bool(self._action.listens_to),
+            own_s=self.timeout_s,
+            listens=bool(self.action.listens_to),
         )
 
     @property
     def _name(self) -> str:
-        action = self._action
+        action = self.action
         return f"A read after {action.listens_to}" if action.listens_to else action.scpi
 
     def done(self, reply: Reply) -> Done:
-        return self._finish(reply)
+        return self.finish(reply)
 
     def over(self) -> None:
-        self._remembers.over()
+        self.remembers.over()
 
     def would_say(self) -> Spoken:
-        connection = dataclasses.replace(self._connection, acknowledge=None)
+        connection = dataclasses.replace(self.connection, acknowledge=None)
         return spoken(self._conversation(connection), connection)
 
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        target, lines = self._target, self._target.lines
-        talk = guarded(self._conversation(self._connection), lines, target.send_guard)
+        target, lines = self.target, self.target.lines
+        talk = guarded(self._conversation(self.connection), lines, target.send_guard)
         return armed_first(talk, target.timer, lines, target.send_guard)
 
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
-        target = self._target
-        if self._action.listens_to:
-            return listen_conversation(line=self._action.listens_to, timeout_s=self._timeout_s)
+        target = self.target
+        if self.action.listens_to:
+            return listen_conversation(line=self.action.listens_to, timeout_s=self.timeout_s)
         return program_conversation(
             line=target.lines[0],
-            data=self._action.data,
-            asks=self._asks,
+            data=self.action.data,
+            asks=self.asks,
             connection=connection,
-            timeout_s=self._timeout_s,
+            timeout_s=self.timeout_s,
             is_known=target.is_one_command,
             may_answer=any(part.is_unknown for part in target.parts),
             form=answer_form(target),

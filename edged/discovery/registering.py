@@ -23,13 +23,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import (
     MAX_QUEUED_ERRORS,
+    Conversation,
     greet,
     raw_conversation,
 )
@@ -55,6 +56,7 @@ from edged.scpi.answer_text import ErrorKind, clean_text
 from edged.scpi.errors import InstrumentError
 from edged.transports.address import parse_address
 
+T = TypeVar("T")
 ADDRESS_IT: Final = "Correct bus_address in INSTRUMENTS, or connection in the profile."
 TRIES: Final = 2
 """An error query that is lost once, by a bad wire or a busy instrument, is asked again."""
@@ -91,13 +93,7 @@ async def greeted(actor: Actor, connection: Connection) -> Greeting:
     without = replace(connection, errors=ErrorCheck())
     actor.settle(BoundInstrument(connection=without))
     # Whoever is silent to this too hangs altogether, and is set aside like any other.
-    await actor.converse(
-        partial(hail, without),
-        unit=0,
-        priority=Priority.PROBE,
-        timeout_s=patience_s(without, 1),
-        name="who is there",
-    )
+    await _probe(actor, without, partial(hail, without), "who is there")
     await _greet(actor, without)
     warning = f'It {why} its error query "{check.query}": its errors are not checked.'
     return Greeting(connection=without, warning=warning)
@@ -120,12 +116,24 @@ def patience_s(connection: Connection, questions: int) -> float:
 
 
 async def _greet(actor: Actor, connection: Connection) -> tuple[InstrumentError, ...]:
+    questions = 4 + len(connection.on_connect)
+    return await _probe(actor, connection, lambda: greet(connection), "greeting", questions)
+
+
+async def _probe(
+    actor: Actor,
+    connection: Connection,
+    make: Callable[[], Conversation[T]],
+    name: str,
+    questions: int = 1,
+) -> T:
+    """Talk to a unit that is not bound yet; it may take as long as so many questions do."""
     return await actor.converse(
-        lambda: greet(connection),
+        make,
         unit=0,
         priority=Priority.PROBE,
-        timeout_s=patience_s(connection, 4 + len(connection.on_connect)),
-        name="greeting",
+        timeout_s=patience_s(connection, questions),
+        name=name,
     )
 
 
@@ -320,13 +328,7 @@ async def _ask_identity(
     entry: InstrumentEntry,
 ) -> str:
     actor.settle(BoundInstrument(connection=connection))
-    idn = await actor.converse(
-        lambda: identify(is_name),
-        unit=0,
-        priority=Priority.PROBE,
-        timeout_s=patience_s(connection, QUESTIONS),
-        name="*IDN?",
-    )
+    idn = await _probe(actor, connection, lambda: identify(is_name), "*IDN?", QUESTIONS)
     if "\ufffd" in idn or not idn.strip() or is_service(idn):
         raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is not an instrument.')
     if not is_name(idn) and entry.profile is None and not is_odd_name(idn):
@@ -376,13 +378,7 @@ async def _vouched(
 async def _said_otherwise(actor: Actor, connection: Connection) -> str:
     """The answer to what stands in the place of ``*IDN?``."""
     actor.settle(BoundInstrument(connection=connection))
-    return await actor.converse(
-        partial(identify_otherwise, connection),
-        unit=0,
-        priority=Priority.PROBE,
-        timeout_s=patience_s(connection, 1),
-        name="who is there",
-    )
+    return await _probe(actor, connection, partial(identify_otherwise, connection), "who is there")
 
 
 async def _taken(
@@ -454,13 +450,8 @@ async def _is_confirmed(actor: Actor, connection: Connection) -> bool:
     probe = connection.probe
     if probe is None:
         return True
-    reply = await actor.converse(
-        lambda: raw_conversation(lines=(probe.query,), asks=True, connection=connection),
-        unit=0,
-        priority=Priority.PROBE,
-        timeout_s=patience_s(connection, 1),
-        name=probe.query,
-    )
+    talk = partial(raw_conversation, lines=(probe.query,), asks=True, connection=connection)
+    reply = await _probe(actor, connection, talk, probe.query)
     return re.search(probe.expect, (reply.answer or "")[:1000]) is not None
 
 

@@ -13,12 +13,12 @@ from edged.clock import RELEASED_MS, SystemClock
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import Invalid
+from edged.host import clock_state
 from edged.profiles.abort import ANYTHING
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.bench_file import unseen_keys
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import read_library
-from edged.runs.recordings.meta import clock_state
 from edged.store.bench_copy import BenchCopy
 
 SHOWN: Final = 3

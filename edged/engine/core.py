@@ -45,12 +45,12 @@ from edged.instruments.trace import JobWatchOf
 from edged.instruments.unit_state import UnitState, unit_state
 from edged.operations.commands import CommandOperations
 from edged.runs.bench import Bench, Stores
-from edged.runs.experiments.registry import Plan
+from edged.runs.experiments.run import Plan
 from edged.runs.left_work import LeftWork
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.sharing.leases import Leases
-from edged.store.approvals import keep_key
 from edged.store.database import Database
+from edged.store.kept import keep_key
 from edged.transports.visa import VisaLibrary
 
 
@@ -165,7 +165,6 @@ class Core:
             visited=visited,
             recall=self._recall,
             wrapper_aborts=self._sdk.aborts,
-            notes=self._leases,
             leases=self._leases,
             new_plan=self._budgets.plan,
             disk=self._disk,

@@ -63,7 +63,7 @@ from edged.profiles.authoring.verification import FOLDER
 from edged.profiles.bench_file import seen_units
 from edged.profiles.library_cache import CACHE
 from edged.runs.bench import DATABASE_FILE, Bench
-from edged.runs.experiments.registry import Plan
+from edged.runs.experiments.run import Plan
 from edged.runs.left_work import LeftWork
 from edged.service import Notifier, say_alive, stop_requested
 from edged.store.bench_copy import BenchCopy
@@ -264,6 +264,7 @@ class Engine(Core):
             leases=self._leases,
             runs=self._work.runs,
             report=self._work.reports.make,
+            status=self._work.experiments.seen,
             peer=arrivals.peer,
             note=self._record.method,
         )

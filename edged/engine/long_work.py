@@ -37,7 +37,7 @@ from edged.runs.bench import Bench
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.experiments.registry import Experiments
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewPlan, RunLeases, RunNotes
+from edged.runs.ports import NewPlan, RunLeases
 from edged.runs.recordings.append import Disk
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry
@@ -83,7 +83,6 @@ class LongWork:
         visited: what first aid has seen to already.
         recall: told when everything is stopped, before anything else is done.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
-        notes: told of each run that writes.
         leases: gives experiments the units that they write to.
         new_plan: judges all steps of a run before its first.
         disk: writes recordings.
@@ -99,7 +98,6 @@ class LongWork:
         visited: Mapping[str, LeftWork],
         recall: Callable[[Cause], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]],
-        notes: RunNotes,
         leases: RunLeases,
         new_plan: NewPlan,
         disk: Disk,
@@ -113,7 +111,7 @@ class LongWork:
         self.artist = Artist(cache_dir=bench.config.state_dir / "plot")
         self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
         self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)
-        self.registry = Registry(bench, recorder=self.runs, notes=notes)
+        self.registry = Registry(bench, recorder=self.runs, notes=leases)
         self.sequences = Sequences(self.registry, new_plan=new_plan)
         self.streams = Streams(self.registry, waveforms=self.waveforms)
         self.experiments = Experiments(
@@ -136,12 +134,14 @@ class LongWork:
         """Before any scan: what a former life of the daemon left under way is made safe."""
         await self._after_crash.clean_up()
         self.registry.adopt(self._after_crash.found)
+        self.experiments.left.adopt(self._after_crash.found)
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
         parts.callback(self.waveforms.stop)
         self.runs.start()
         parts.push_async_callback(self.runs.stop)
+        self.experiments.left.start(parts)
 
     async def end(self) -> None:
         """End everything that runs, side by side and within bounds; with ON_EXIT safe, make safe.

@@ -16,30 +16,22 @@ from typing import Any, Final, Protocol
 
 from edged.errors import EdgedError, Invalid
 from edged.experiments.model import (
-    MOST_VALUES,
     AskStep,
     AskType,
     CheckStep,
-    CommandStep,
     Experiment,
-    ForStep,
     IfStep,
     LeaveStep,
     LetStep,
     MeasureStep,
     OnMissing,
-    PollStep,
     RampStep,
     ReadStep,
     RepeatStep,
-    RowStep,
     SettleStep,
-    Step,
-    Target,
     Value,
-    WaitStep,
-    inner,
-    walk,
+    before,
+    way_to,
 )
 from edged.experiments.problem import Problem
 from edged.profiles.abort import TRUTHS, tellings
@@ -47,15 +39,23 @@ from edged.profiles.expr import names_in
 from edged.profiles.model import (
     BitsAnswer,
     Command,
+    CommandStep,
     FieldsAnswer,
+    ForStep,
     ImageAnswer,
     ListAnswer,
     Parameter,
     ParameterType,
+    PollStep,
+    RowStep,
     ScalarAnswer,
+    Step,
+    Target,
+    WaitStep,
     WaveformAnswer,
+    walk,
 )
-from edged.profiles.step_values import Values, fill
+from edged.profiles.step_values import MOST_VALUES, fill, loop_values, number
 from edged.profiles.template import optional_names
 from edged.record import record
 from edged.scpi.words import works_switch
@@ -239,54 +239,6 @@ UNCOUNTED: Final[Times] = (0, MOST_SENT)
 ONCE: Final = OnMissing()
 
 
-def loop_values(step: ForStep, values: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
-    """What a ``for`` step runs over.
-
-    Args:
-        values: of the names that its bounds use.
-
-    Raises:
-        Invalid: a name without value, a number of values out of bounds, a logarithmic range that
-            touches zero.
-    """
-    known: Values = dict(values.items())
-    found = [fill(value, known) for value in step.values]
-    if any(value is None for value in found):
-        raise Invalid(f"{step.name}: one of its values is missing.")
-    items = [value for value in found if value is not None]
-    if step.kind == "list":
-        return tuple(items)
-    numbers = [_number(value, f"{step.name}: ") for value in items]
-    count = int(numbers[-1])
-    if not 1 <= count <= MOST_VALUES or count != numbers[-1]:
-        said = f"{step.name} would take {numbers[-1]:g} values"
-        raise Invalid(f"{said}; 1 to {MOST_VALUES:,} are allowed.")
-    if step.kind == "count":
-        return tuple(range(count))
-    first, last = numbers[0], numbers[1]
-    if step.kind == "log" and first * last <= 0:
-        raise Invalid(f"{step.name} cannot run logarithmically from {first:g} to {last:g}.")
-    return tuple(_spaced(step.kind, first, last, count))
-
-
-def _number(value: Scalar, what: str = "") -> float:
-    if isinstance(value, bool | str) or not math.isfinite(value):
-        raise Invalid(f"{what}{value!r} is not a number.")
-    return value
-
-
-def _spaced(kind: str, first: float, last: float, count: int) -> Iterator[float]:
-    for i in range(count):
-        if count == 1 or i == 0:
-            yield first
-        elif i == count - 1:
-            yield last
-        elif kind == "lin":
-            yield float(f"{first + (last - first) * i / (count - 1):.12g}")
-        else:
-            yield float(f"{first * (last / first) ** (i / (count - 1)):.12g}")
-
-
 def set_parameter(target: Target, command: Command, given: Mapping[str, Any]) -> Parameter | None:
     """Which parameter a ``set`` or ``ramp`` sets: the one named, the swept one, or the only one."""
     if target.member:
@@ -297,10 +249,12 @@ def set_parameter(target: Target, command: Command, given: Mapping[str, Any]) ->
     return free[0] if len(free) == 1 else None
 
 
-def arguments_of(experiment: Experiment, target: Target, command: Command) -> dict[str, Value]:
+def arguments_of(
+    experiment: Experiment, target: Target, command: Command | None
+) -> dict[str, Value]:
     """What a target's command is given: its own arguments, and its role's where it has them."""
-    given = experiment.given.get(target.role, {})
-    known = {name: value for name, value in given.items() if name in command.parameters}
+    given = experiment.given.get(target.role, {}) if command is not None else {}
+    known = {n: value for n, value in given.items() if command and n in command.parameters}
     return {**known, **target.parameters}
 
 
@@ -424,6 +378,7 @@ class PlanCheck:
         self._check_plots()
         self._check_report()
         self._check_duration()
+        self._check_resume()
 
     def judge(self, one: Judgement) -> None:
         """Ask the bench; of each place one problem is enough."""
@@ -477,7 +432,7 @@ class PlanCheck:
             duration=self._span,
             envelope=tuple(self._envelope.values()),
             bounded=self._bounded(),
-            later=(*self._later, *_not_done(plan)),
+            later=(*self._later, *_not_again(plan)),
             left_on=tuple(self._on),
             is_asking=any(isinstance(step, AskStep) for step in walk(plan.steps)),
         )
@@ -595,17 +550,17 @@ class PlanCheck:
 
     def _step(self, step: Step, names: Names, loops: Loops, times: Times) -> Span:
         match step:
-            case CommandStep(command=target):
-                return self._command_step(step, target, names, times)
-            case WaitStep(seconds=seconds):
-                low, high = self._range(seconds, f"{step.path}.wait_s", names)
-                return Span(least=low, likely=high, most=high)
+            case CommandStep():
+                return self._command_step(step, names, times)
+            case WaitStep(wait_ms=wait_ms):
+                low, high = self._range(wait_ms, f"{step.path}.wait_s", names)
+                return Span(least=low / 1000, likely=high / 1000, most=high / 1000)
             case PollStep():
-                self._reading(step.poll, f"{step.path}.poll", names, UNCOUNTED)
+                self._reading(step.target, f"{step.path}.poll", names, UNCOUNTED)
                 self._condition(step.until, f"{step.path}.until", {**names, "value": UNKNOWN})
-                return Span(most=step.timeout_s, likely=step.every_s)
-            case RowStep(row=row):
-                for name, value in row.items():
+                return Span(most=step.timeout_ms / 1000, likely=step.every_ms / 1000)
+            case RowStep(columns=columns):
+                for name, value in columns.items():
                     self._names(value, f"{step.path}.row.{name}", names)
                     self._column(name, "", loops, f"{step.path}.row.{name}")
                 self._count_rows(times)
@@ -639,7 +594,7 @@ class PlanCheck:
                 return Span()
             case _:
                 span = Span()
-                for part in inner(step):
+                for part in step.inner:
                     span = span.plus(self._steps(part, names, loops, times))
                 return span
 
@@ -654,17 +609,14 @@ class PlanCheck:
         self._points[0] += times[0]
         self._points[1] += times[1]
 
-    def _command_step(self, step: CommandStep, target: Target, names: Names, times: Times) -> Span:
-        path = f"{step.path}.command"
-        found = self._command(target, path)
+    def _command_step(self, step: CommandStep, names: Names, times: Times) -> Span:
+        target = step.target
+        found = self._command(target, f"{step.path}.command")
         if step.save_as:
             names[step.save_as] = UNKNOWN
         if found is None:
             return Span()
         unit, command = found
-        if target.member:
-            self._add(path, "grammar", f"{target.text}: a command step names no field.",
-                      f"Write {target.role}.{target.command}.")  # fmt: skip
         if step.save_as:
             for member, of in answer_members(command).items():
                 names[f"{step.save_as}_{member}"] = Known(unit=of)
@@ -1045,8 +997,7 @@ class PlanCheck:
             self._later[f"{path}: the values of {step.name}"] = None
             return None
         try:
-            here = {one: known for one in used if (known := names[one].value) is not None}
-            return loop_values(step, here)
+            return loop_values(step, {one: names[one].value for one in used})
         except Invalid as error:
             self._refused(path, error)
             return None
@@ -1098,7 +1049,7 @@ class PlanCheck:
         ranges = [_extremes(names[one].values or (names[one].value or 0,)) for one in used]
         try:
             found = [
-                _number(worked)
+                number(worked, {}, "the value")
                 for values in itertools.product(*ranges)
                 if (worked := fill(value, dict(zip(used, values, strict=True)))) is not None
             ]
@@ -1142,6 +1093,22 @@ class PlanCheck:
                 remedy = f"Leave {form} out, or add a step check."
                 self._add("report.formats", "no_checks", message, remedy)
 
+    def _check_resume(self) -> None:
+        resume = self._plan.resume
+        if resume is None:
+            return
+        way = way_to(self._plan.steps, resume.at)
+        of_units = (one for one in way[:-1] if isinstance(one, ForStep) and one.unit is not None)
+        if not way:
+            self._add("resume.at", "unknown_loop",
+                      f"{resume.at} stands in finally, which is not repeated.",
+                      "Write a loop of steps.")  # fmt: skip
+        for loop in of_units:
+            self._add("resume.at", "inside_unit",
+                      f"{resume.at} stands inside of the units of {loop.name}, and a unit that was "
+                      "interrupted is tested again as a whole.",
+                      f"Write {loop.name}.", (loop.name,))  # fmt: skip
+
 
 def close(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """At most three known words that resemble this one."""
@@ -1172,10 +1139,16 @@ def _few(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values if len(values) <= MOST_SHOWN else _extremes(values)
 
 
-def _not_done(plan: Experiment) -> Iterator[str]:
-    """What the plan asks for and this version does not do."""
+def _not_again(plan: Experiment) -> Iterator[str]:
+    """What a resume does not do again, and may have to."""
     if plan.resume is not None:
-        yield "resume: after a crash the units are made safe, and the run is not resumed"
+        skipped = [
+            step.path
+            for step in before(plan.steps, plan.resume.at)
+            if any(isinstance(one, CommandStep | RampStep) for one in walk((step,)))
+        ]
+        if skipped:
+            yield f"resume: {', '.join(skipped)} would not be done again; only first steps are"
 
 
 def _changing(experiment: Experiment) -> frozenset[str]:

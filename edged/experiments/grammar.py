@@ -8,14 +8,11 @@ from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.experiments.model import (
-    MOST_VALUES,
     AskStep,
     AskType,
     CheckStep,
-    CommandStep,
     Experiment,
     FirstStep,
-    ForStep,
     IfStep,
     LeaveStep,
     LetStep,
@@ -23,29 +20,33 @@ from edged.experiments.model import (
     MeasureStep,
     MissingThen,
     OnAtMost,
-    OnError,
     OnFail,
     OnMissing,
     OnNoAnswer,
-    OnTimeout,
     Plot,
-    PollStep,
     RampStep,
     ReadStep,
     RepeatStep,
     Report,
     Resume,
-    RowStep,
     SettleStep,
-    Target,
-    Value,
-    WaitStep,
     Watch,
     WatchElse,
 )
 from edged.profiles.expr import compile_expression, expression_text
 from edged.profiles.format.kinds import SCALAR_SCHEMA, pattern
 from edged.profiles.format.parameters import PARAMETERS
+from edged.profiles.model import (
+    CommandStep,
+    ForStep,
+    OnError,
+    OnTimeout,
+    PollStep,
+    RowStep,
+    Target,
+    WaitStep,
+)
+from edged.profiles.step_values import MOST_VALUES
 from edged.schema.fields import (
     FORMAT,
     Fields,
@@ -75,7 +76,7 @@ from edged.schema.tables import (
     reference,
     text,
 )
-from edged.yaml.tree import MapNode, Node, ScalarNode
+from edged.yaml.tree import MapNode, Node, Scalar, ScalarNode
 
 TARGET_TEXT: Final = r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*)?"
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -102,7 +103,7 @@ def name_of(node: Node, owner: str) -> str:
     return name
 
 
-def value_of(node: Node, owner: str, *, is_bare: bool = False) -> Value:
+def value_of(node: Node, owner: str, *, is_bare: bool = False) -> Scalar:
     """A literal, or ``"{expression}"``; where ``is_bare`` a text is an expression without braces.
 
     Raises:
@@ -133,7 +134,7 @@ def _condition_of(node: Node, owner: str) -> str:
 
 def target_of(node: Node, owner: str) -> Target:
     """``role.command[.field]``, or {command, parameters} where it needs arguments."""
-    parameters: Mapping[str, Value] = {}
+    parameters: Mapping[str, Scalar] = {}
     if isinstance(node, MapNode):
         found = _CALL.read_values(node, owner)
         target, parameters = found["command"], found.get("parameters", {})
@@ -199,17 +200,18 @@ _COLUMNS: Final = Kind(
 _STEPS: Final = Kind("list of steps", {"type": "array", "items": reference("step")})
 _NAME: Final = Kind("name", TEXT_SCHEMA, _at(name_of))
 _SECONDS: Final = made(positive(_DAY_S * 7), float)
+_MILLISECONDS: Final = made(_SECONDS, lambda seconds: max(1, round(seconds * 1000)))
 _EVERY: Final = Key("every_s", _SECONDS, "Seconds between two readings.")
 _TIMEOUT: Final = Key("timeout_s", _SECONDS, "After so many seconds: on_timeout.")
 _RATE: Final = Key("rate", NUMBER, "Units per second.")
 
 
-def _number_list(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Value, ...]:
+def _number_list(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Scalar, ...]:
     owner = fields.name_of(key)
     return tuple(value_of(item, owner, is_bare=True) for item in items)
 
 
-def _range(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Value, ...]:
+def _range(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Scalar, ...]:
     values = _number_list(fields, key, items)
     count = values[-1]
     if not isinstance(count, str) and (isinstance(count, bool) or not 1 <= count <= MOST_VALUES
@@ -222,7 +224,7 @@ def _range(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Value, ..
     return values
 
 
-RANGES: Final[Mapping[str, Callable[..., tuple[Value, ...]]]] = {
+RANGES: Final[Mapping[str, Callable[..., tuple[Scalar, ...]]]] = {
     "list": lambda fields, key, items: each_of(
         items, lambda item: value_of(item, fields.name_of(key))
     ),
@@ -254,25 +256,26 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     ),
     "wait_s": Table(
         "wait_step", WaitStep, "Waits.",
-        Key("wait_s", NUMBER, "How long, in seconds.", field="seconds", is_required=True),
+        Key("wait_s", NUMBER._replace(read=lambda fields, key, node, _: _in_ms(
+            value_of(node, fields.name_of(key), is_bare=True))),
+            "How long, in seconds.", field="wait_ms", is_required=True),
     ),
     "wait_ms": Table(
         "wait_ms_step", WaitStep, "Waits.",
-        Key("wait_ms", NUMBER._replace(read=lambda fields, key, node, _: _in_s(
-            value_of(node, fields.name_of(key), is_bare=True))),
-            "How long, in milliseconds.", field="seconds", is_required=True),
+        Key("wait_ms", NUMBER, "How long, in milliseconds.", is_required=True),
     ),
     "poll": Table(
         "poll_step", PollStep, "Repeats a query until a condition on `value` is true.",
         Key("poll", TARGET._replace(read=None), "The query.", is_required=True),
         _PARAMETERS._replace(kind=VALUES._replace(read=None)),
         Key("until", CONDITION, "Over `value` and the names so far.", is_required=True),
-        _EVERY, _TIMEOUT,
+        _EVERY._replace(kind=_MILLISECONDS, field="every_ms"),
+        _TIMEOUT._replace(kind=_MILLISECONDS, field="timeout_ms"),
         Key("on_timeout", choice(OnTimeout), "What then."),
     ),
     "row": Table(
         "row_step", RowStep, "Adds a row to the data.",
-        Key("row", _COLUMNS, "The columns.", is_required=True),
+        Key("row", _COLUMNS, "The columns.", field="columns", is_required=True),
     ),
     "for": Table(
         "for_step", ForStep, "Repeats steps for each of several values.",
@@ -365,10 +368,10 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
 """By the key that says which kind of step it is."""
 
 
-def _in_s(milliseconds: Value) -> Value:
-    if isinstance(milliseconds, str):
-        return f"{{({milliseconds[1:-1]}) / 1000}}"
-    return milliseconds / 1000
+def _in_ms(seconds: Scalar) -> Scalar:
+    if isinstance(seconds, str):
+        return f"{{({seconds[1:-1]}) * 1000}}"
+    return seconds * 1000
 
 
 def _bounds(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Any:

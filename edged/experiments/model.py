@@ -12,26 +12,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Final
 
-from edged.profiles.model import Parameter
+from edged.profiles.model import ForStep, OnTimeout, Parameter, Step, Target
 from edged.record import record
-from edged.yaml.tree import Scalar
 
-Value = Scalar
+Value = object
 """As written: a literal, or ``"{expression}"``."""
-
-MOST_VALUES: Final = 100_000
-"""Of one loop."""
-
-
-class OnTimeout(enum.StrEnum):
-    """What follows when a ``settle`` or ``poll`` does not come to its end in time."""
-
-    NOTE = "note"
-    FAIL = "fail"
-    END = "end"
-    ABORT = "abort"
 
 
 class OnNoAnswer(enum.StrEnum):
@@ -47,14 +33,6 @@ class OnFail(enum.StrEnum):
 
     NOTE = "note"
     END_UNIT = "end_unit"
-    ABORT = "abort"
-
-
-class OnError(enum.StrEnum):
-    """What follows an error inside a pass of a loop."""
-
-    SKIP = "skip"
-    END = "end"
     ABORT = "abort"
 
 
@@ -88,64 +66,6 @@ class AskType(enum.StrEnum):
     CONFIRM = "confirm"
     PASS_FAIL = "pass_fail"  # noqa: S105
     CHOICE = "choice"
-
-
-@record
-class Target:
-    """``role.command`` or ``role.command.field``, with the arguments written beside it.
-
-    ``member`` is a field of the answer where something is read, a parameter where something is set.
-    """
-
-    role: str
-    command: str
-    member: str = ""
-    parameters: Mapping[str, Value] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """As it is written."""
-        return ".".join(filter(None, (self.role, self.command, self.member)))
-
-
-@record
-class Step:
-    """What every step has."""
-
-    path: str
-
-
-@record
-class CommandStep(Step):
-    """Runs a command of a role."""
-
-    command: Target
-    save_as: str = ""
-
-
-@record
-class WaitStep(Step):
-    """Waits, in seconds."""
-
-    seconds: Value
-
-
-@record
-class PollStep(Step):
-    """Repeats a query until a condition on ``value`` is true."""
-
-    poll: Target
-    until: str
-    every_s: float = 0.1
-    timeout_s: float = 10.0
-    on_timeout: OnTimeout = OnTimeout.FAIL
-
-
-@record
-class RowStep(Step):
-    """Adds a row: column → value."""
-
-    row: Mapping[str, Value]
 
 
 @record
@@ -192,6 +112,10 @@ class IfStep(Step):
     condition: str
     then: tuple[Step, ...]
     otherwise: tuple[Step, ...] = ()
+
+    @property
+    def inner(self) -> tuple[tuple[Step, ...], ...]:
+        return self.then, self.otherwise
 
 
 @record
@@ -242,28 +166,9 @@ class FirstStep(Step):
 
     steps: tuple[Step, ...]
 
-
-@record
-class ForStep(Step):
-    """Repeats steps for each of several values, and can set each at a unit.
-
-    Attributes:
-        kind: ``list``, ``lin``, ``log`` or ``count``.
-        values: of a list all; of ``lin`` and ``log`` from, to and number; of ``count`` the number.
-        unit: each pass is one unit under test, called so.
-    """
-
-    name: str
-    kind: str
-    values: tuple[Value, ...]
-    steps: tuple[Step, ...]
-    set: Target | None = None
-    rate: Value | None = None
-    is_snake: bool = False
-    wait_s: Value = 0
-    unit: Value | None = None
-    finally_steps: tuple[Step, ...] = ()
-    on_error: OnError = OnError.ABORT
+    @property
+    def inner(self) -> tuple[tuple[Step, ...], ...]:
+        return (self.steps,)
 
 
 @record
@@ -275,6 +180,10 @@ class RepeatStep(Step):
     until: str
     steps: tuple[Step, ...]
     on_at_most: OnAtMost = OnAtMost.NOTE
+
+    @property
+    def inner(self) -> tuple[tuple[Step, ...], ...]:
+        return (self.steps,)
 
 
 Loop = ForStep | RepeatStep
@@ -332,6 +241,17 @@ class Plot:
     y: str = ""
     is_log: bool = False
 
+    def told(self) -> dict[str, str | bool]:
+        """As the file has it, without what is empty."""
+        told: dict[str, str | bool] = {
+            "map": self.map,
+            "line": self.line,
+            "x": self.x,
+            "y": self.y,
+            "log": self.is_log,
+        }
+        return {key: value for key, value in told.items() if value}
+
 
 @record
 class Report:
@@ -365,6 +285,7 @@ class Experiment:
     logs: Mapping[str, Log] = field(default_factory=dict)
     watches: tuple[Watch, ...] = ()
     finally_steps: tuple[Step, ...] = ()
+    finally_timeout_ms: int = 3_600_000
     on_pause: tuple[Step, ...] = ()
     on_resume: tuple[Step, ...] = ()
     on_missing: Mapping[str, OnMissing] = field(default_factory=dict)
@@ -374,22 +295,29 @@ class Experiment:
     report: Report | None = None
 
 
-def inner(step: Step) -> tuple[tuple[Step, ...], ...]:
-    """The lists of steps inside a step, in the order in which they are done."""
-    match step:
-        case ForStep(steps=steps, finally_steps=last):
-            return steps, last
-        case RepeatStep(steps=steps) | FirstStep(steps=steps):
-            return (steps,)
-        case IfStep(then=then, otherwise=otherwise):
-            return then, otherwise
-        case _:
-            return ()
+def way_to(steps: tuple[Step, ...], loop: str) -> tuple[Loop, ...]:
+    """The loops to the one of that name, it among them, the outermost first.
 
-
-def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Every step at any depth, in the order of the file."""
+    Empty where it stands in no step that is done before the end.
+    """
     for step in steps:
-        yield step
-        for part in inner(step):
-            yield from walk(part)
+        parts = (step.steps,) if isinstance(step, ForStep) else step.inner
+        here = (step,) if isinstance(step, ForStep | RepeatStep) else ()
+        if here and here[0].name == loop:
+            return here
+        for part in parts:
+            if way := way_to(part, loop):
+                return (*here, *way)
+    return ()
+
+
+def before(steps: tuple[Step, ...], loop: str) -> Iterator[Step]:
+    """The steps before that loop that are not done again on the way back to it: no ``first``."""
+    for step in steps:
+        if way_to((step,), loop):
+            if not (isinstance(step, ForStep | RepeatStep) and step.name == loop):
+                part = next(part for part in step.inner if way_to(part, loop))
+                yield from before(part, loop)
+            return
+        if not isinstance(step, FirstStep):
+            yield step

@@ -26,10 +26,11 @@ from edged.experiments.grammar import (
     target_of,
     value_of,
 )
-from edged.experiments.model import Experiment, Resume, Step, Target
+from edged.experiments.model import Experiment, Resume
 from edged.experiments.problem import Problem, problem_of
 from edged.profiles.expr import Name, compile_expression, is_condition
 from edged.profiles.format.parameters import read_parameters
+from edged.profiles.model import Step
 from edged.schema.fields import (
     Fields,
     Gathering,
@@ -267,10 +268,8 @@ class _Reader:
     def _special(self, kind: str, fields: Fields, loops: tuple[str, ...]) -> dict[str, Any]:
         """What the keys of a step say that hang on others, or hold steps."""
         match kind:
-            case "command":
-                return {"command": self._target(fields, "command")}
-            case "poll":
-                return {"poll": self._target(fields, "poll")}
+            case "command" | "poll":
+                return self._target(fields, kind)
             case "for" | "repeat":
                 return self._loop(kind, fields, loops)
             case "if":
@@ -292,13 +291,20 @@ class _Reader:
             case _:
                 return {}
 
-    def _target(self, fields: Fields, key: str) -> Target:
-        target = target_of(fields.need(key), fields.name_of(key))
+    def _target(self, fields: Fields, key: str) -> dict[str, Any]:
+        node, owner = fields.need(key), fields.name_of(key)
+        target = target_of(node, owner)
+        found = {key: target.command, "role": target.role, "parameters": target.parameters}
         given = fields.get("parameters")
-        if given is None:
-            return target
-        assert VALUES.read is not None  # noqa: S101 - it reads
-        return replace(target, parameters=VALUES.read(fields, "parameters", given, ()))
+        if given is not None:
+            assert VALUES.read is not None  # noqa: S101 - it reads
+            found["parameters"] = VALUES.read(fields, "parameters", given, ())
+        if key == "poll":
+            return {**found, "member": target.member}
+        if target.member:
+            remedy = f"Write {target.role}.{target.command}."
+            raise complaint(node.mark, f"{owner}: a command step names no field.", remedy)
+        return found
 
     def _loop(self, kind: str, fields: Fields, loops: tuple[str, ...]) -> dict[str, Any]:
         node = fields.need(kind)

@@ -16,26 +16,30 @@ the parser's streams would do their flow control; ours is done here, by what a b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import re
 from collections.abc import Callable
+from dataclasses import field
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
+from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
 
+from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.http.accepting import limit_reads
 from edged.http.read_heads import HEAD_END, ReadHeads
-from edged.protocol.http_rules import Rejected, rejection
+from edged.protocol.http_rules import MAX_HEADER_BYTES, Rejected, rejection
+from edged.record import record
 from edged.turns import TURNS
 
 if TYPE_CHECKING:
     from aiohttp import StreamReader
-    from aiohttp.base_protocol import BaseProtocol
 
 LINE_END: Final = b"\r\n"
 GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -111,48 +115,12 @@ class RequestHandler(Protocol):
         ...
 
 
-class ConnectionOwner(Protocol):
-    """Whose connection it is: a server.
-
-    Attributes:
-        handler: serves the requests.
-        clock: for bounds.
-        loop: on which the connection lives.
-        flow: what the parser's streams ask to pause.
-        heads: those that were read before.
-        max_field_bytes: the longest header.
-        answers_half_closed: otherwise the end of what a client sends is the end of the connection.
-        takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
-            its head; else it is passed over.
-        is_stopping: no connection takes another request.
-    """
-
-    handler: RequestHandler
-    clock: Clock
-    loop: asyncio.AbstractEventLoop
-    flow: BaseProtocol
-    heads: ReadHeads
-    max_field_bytes: int
-    answers_half_closed: bool
-    takes_upgrade: Callable[[bytes], bool]
-    is_stopping: bool
-
-    def opened(self, connection: HttpConnection) -> None:
-        """One more."""
-        ...
-
-    def closed(self, connection: HttpConnection) -> None:
-        """One is gone."""
-        ...
-
-
+@record(frozen=False, eq=False, kw_only=False)
 class HttpConnection(asyncio.Protocol):
     """See the module.
 
-    Args:
-        server: whose connection it is.
-
     Attributes:
+        server: whose connection it is.
         transport: the socket's; ``None`` once it is lost.
         peer: address of the other end, as text.
         message: the head of the request that is being served; ``None`` between requests.
@@ -169,47 +137,55 @@ class HttpConnection(asyncio.Protocol):
         task: in which the present request is served, if in one.
     """
 
-    __slots__ = (
-        "_alone",
-        "_begun",
-        "_content",
-        "_is_advancing",
-        "_is_broken",
-        "_is_held_back",
-        "_is_lingering",
-        "_is_reading_paused",
-        "_is_unread",
-        "_is_upgraded",
-        "_is_used",
-        "_last_used_s",
-        "_loop",
-        "_offset",
-        "_parsed",
-        "_parser",
-        "_probe",
-        "_probing",
-        "_refusal",
-        "_seam",
-        "_server",
-        "_taker",
-        "_timer",
-        "_unparsed",
-        "awaited_since_s",
-        "ends_with_input",
-        "has_begun_answer",
-        "is_half_closed",
-        "keeps_alive",
-        "message",
-        "on_closed",
-        "on_gone",
-        "on_writable",
-        "peer",
-        "task",
-        "transport",
-    )
+    server: HttpServer
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _parser: HttpRequestParser = field(init=False)
+    _last_used_s: float = field(init=False)
+    # What has come and was not given to the parser, from the offset on; the last bytes that it
+    # was given, with which the end of a head may begin; heads that it gave, with their bodies.
+    _unparsed: bytes = b""
+    _offset: int = 0
+    _seam: bytes = b""
+    # The beginning of a head whose end has not come.
+    _begun: bytes = b""
+    # What came between two requests and may be one by itself.
+    _alone: bytes = b""
+    _parsed: list[tuple[RawRequestMessage, StreamReader]] = field(default_factory=list)
+    # The body of the present request, and who takes it.
+    _content: StreamReader | None = None
+    _taker: BodyTaker | None = None
+    # Nothing is parsed any more: the bytes were no HTTP, or are of another protocol now.
+    _is_broken: bool = False
+    _is_upgraded: bool = False
+    _refusal: Rejected | None = None
+    _is_advancing: bool = False
+    _is_lingering: bool = False
+    # The client does not read; nothing is read of it, or whoever takes its body has no room.
+    _is_unread: bool = False
+    _is_reading_paused: bool = False
+    _is_held_back: bool = False
+    _timer: asyncio.TimerHandle | None = None
+    _probe: Callable[[], bool] | None = None
+    _probing: asyncio.TimerHandle | None = None
+    transport: asyncio.Transport | None = None
+    peer: str = ""
+    message: RawRequestMessage | None = None
+    keeps_alive: bool = True
+    awaited_since_s: float | None = None
+    # Whether it was, since somebody looked last; and when that was.
+    _is_used: bool = False
+    is_half_closed: bool = False
+    ends_with_input: bool = False
+    has_begun_answer: bool = False
+    on_gone: Callable[[], None] | None = None
+    on_closed: Callable[[], None] | None = None
+    on_writable: Callable[[bool], None] | None = None
+    task: asyncio.Task[None] | None = None
 
-    def __init__(self, server: ConnectionOwner) -> None:
-        self._server = server
+    __repr__ = object.__repr__
+
+    def __post_init__(self) -> None:
+        server = self.server
         self._loop = server.loop
         self._parser = HttpRequestParser(
             server.flow,
@@ -219,47 +195,7 @@ class HttpConnection(asyncio.Protocol):
             # A Content-Encoding is refused; decoding it first would let it fail in the reader.
             auto_decompress=False,
         )
-        # What has come and was not given to the parser, from the offset on; the last bytes that it
-        # was given, with which the end of a head may begin; heads that it gave, with their bodies.
-        self._unparsed = b""
-        self._offset = 0
-        self._seam = b""
-        # The beginning of a head whose end has not come.
-        self._begun = b""
-        # What came between two requests and may be one by itself.
-        self._alone = b""
-        self._parsed: list[tuple[RawRequestMessage, StreamReader]] = []
-        # The body of the present request, and who takes it.
-        self._content: StreamReader | None = None
-        self._taker: BodyTaker | None = None
-        # Nothing is parsed any more: the bytes were no HTTP, or are of another protocol now.
-        self._is_broken = False
-        self._is_upgraded = False
-        self._refusal: Rejected | None = None
-        self._is_advancing = False
-        self._is_lingering = False
-        # The client does not read; nothing is read of it, or whoever takes its body has no room.
-        self._is_unread = False
-        self._is_reading_paused = False
-        self._is_held_back = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._probe: Callable[[], bool] | None = None
-        self._probing: asyncio.TimerHandle | None = None
-        self.transport: asyncio.Transport | None = None
-        self.peer = ""
-        self.message: RawRequestMessage | None = None
-        self.keeps_alive = True
-        self.awaited_since_s: float | None = None
-        # Whether it was, since somebody looked last; and when that was.
-        self._is_used = False
         self._last_used_s = server.clock.monotonic()
-        self.is_half_closed = False
-        self.ends_with_input = False
-        self.has_begun_answer = False
-        self.on_gone: Callable[[], None] | None = None
-        self.on_closed: Callable[[], None] | None = None
-        self.on_writable: Callable[[bool], None] | None = None
-        self.task: asyncio.Task[None] | None = None
 
     # Called by the loop ---------------------------------------------------------------------
 
@@ -270,12 +206,12 @@ class HttpConnection(asyncio.Protocol):
         limit_reads(transport)
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if isinstance(name, tuple) and name else ""
-        self._server.opened(self)
+        self.server.opened(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - asyncio's
         """It is gone; tells who serves the present request."""
         self.transport = None
-        self._server.closed(self)
+        self.server.closed(self)
         self.end_probing()
         self._end_timer()
         self._parsed.clear()
@@ -311,7 +247,7 @@ class HttpConnection(asyncio.Protocol):
             # The loop reads nothing more of a transport that closes.
             and not (has_waited and self.transport.is_closing())
         )
-        if is_between and (known := self._server.heads.find(data)) is not None:
+        if is_between and (known := self.server.heads.find(data)) is not None:
             message, body = known
             self._serve(message, EMPTY_PAYLOAD, body)
             return
@@ -321,7 +257,7 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool | None:
         """The client will send no more; true keeps our side open for the answers under way."""
-        if self.ends_with_input or self._is_upgraded or not self._server.answers_half_closed:
+        if self.ends_with_input or self._is_upgraded or not self.server.answers_half_closed:
             return None
         content = self._content
         if content is not None and not content.is_eof() and not self._is_broken:
@@ -364,7 +300,7 @@ class HttpConnection(asyncio.Protocol):
         """
         self._taker = taker
         if in_time:
-            self.awaited_since_s = self._server.clock.monotonic()
+            self.awaited_since_s = self.server.clock.monotonic()
         self._pass_body()
         self._regulate()
 
@@ -552,7 +488,7 @@ class HttpConnection(asyncio.Protocol):
             if piece[-1] in LINE_END:
                 self._seam = (self._seam + piece[-3:])[-3:]
         if b"pgrade" in piece:
-            is_taken = self._server.takes_upgrade(self._begun + piece[:BEGUN_BYTES])
+            is_taken = self.server.takes_upgrade(self._begun + piece[:BEGUN_BYTES])
             offer = OTHER_OFFER if is_taken else ANY_OFFER
             piece = offer.sub(NO_OFFER, piece)
         try:
@@ -565,7 +501,7 @@ class HttpConnection(asyncio.Protocol):
             self._begun = b""
             self.awaited_since_s = None
         elif self._content is None and not self._parsed and self.awaited_since_s is None:
-            self.awaited_since_s = self._server.clock.monotonic()
+            self.awaited_since_s = self.server.clock.monotonic()
         if is_upgraded:
             self._is_broken = self._is_upgraded = True
             self._unparsed, self._offset = tail + self._unparsed[self._offset :], 0
@@ -609,11 +545,7 @@ class HttpConnection(asyncio.Protocol):
             self.force_close()
             return
         body = content.read_nowait() if content.is_eof() else None
-        if (
-            self._alone
-            and body is not None
-            and self._server.heads.learn(self._alone, message, body)
-        ):
+        if self._alone and body is not None and self.server.heads.learn(self._alone, message, body):
             self._begun = b""
         self._alone = b""
         self._serve(message, content, body)
@@ -628,8 +560,8 @@ class HttpConnection(asyncio.Protocol):
         self.message = message
         self._content = content
         self.ends_with_input = self.has_begun_answer = False
-        self.keeps_alive = not (message.should_close or self._server.is_stopping)
-        answer = self._server.handler.serve(self, message, body)
+        self.keeps_alive = not (message.should_close or self.server.is_stopping)
+        answer = self.server.handler.serve(self, message, body)
         if answer is not None:
             if self.transport is not None:
                 self.transport.write(answer)
@@ -756,3 +688,127 @@ def whole_refusal(refusal: Rejected) -> bytes:
 
 
 TOO_SLOW: Final = whole_refusal(rejection(408, "The request did not arrive in time."))
+
+
+LOOK_EVERY_S: Final = 1.0
+"""How much later than its bound a slow sender may be cut."""
+ABORTED_WITHIN_S: Final = 1.0
+
+
+def no_upgrade(_head: bytes) -> bool:
+    """Take no offer of a WebSocket."""
+    return False
+
+
+class _NoFlow(BaseProtocol):
+    """What the parser's streams ask to pause: never, since they are emptied as they are filled."""
+
+    def pause_reading(self) -> None:
+        """Called by a stream that is full."""
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Called by a stream that was emptied, and by newer ones with their end."""
+
+
+class HttpServer:
+    """Makes a connection for each accepted socket; made on the loop that it serves on.
+
+    Args:
+        handler: serves the requests.
+        clock: for bounds.
+        slow_sender_s: how long the head of a request may take, and a body that is to be in time.
+        idle_s: how long a connection may be without a request.
+        max_field_bytes: the longest header.
+        answers_half_closed: otherwise the end of what a client sends is the end of the connection.
+        takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
+            its head; else it is passed over.
+
+    Attributes:
+        connections: those that are open.
+        loop: on which they live.
+        is_stopping: no connection takes another request.
+        flow, heads: see there.
+    """
+
+    def __init__(
+        self,
+        handler: RequestHandler,
+        *,
+        clock: Clock,
+        slow_sender_s: float,
+        idle_s: float,
+        max_field_bytes: int = MAX_HEADER_BYTES,
+        answers_half_closed: bool = True,
+        takes_upgrade: Callable[[bytes], bool],
+    ) -> None:
+        self._slow_sender_s = slow_sender_s
+        self._idle_s = idle_s
+        self.handler = handler
+        self.clock = clock
+        self.max_field_bytes = max_field_bytes
+        self.answers_half_closed = answers_half_closed
+        self.takes_upgrade = takes_upgrade
+        self.connections: set[HttpConnection] = set()
+        self.loop = asyncio.get_running_loop()
+        self.flow: BaseProtocol = _NoFlow(self.loop)
+        self.heads = ReadHeads()
+        self.is_stopping = False
+        self._is_empty = asyncio.Event()
+
+    def __call__(self) -> HttpConnection:
+        """The protocol of one accepted socket."""
+        return HttpConnection(self)
+
+    async def look_after(self) -> None:
+        """Break connections off whose request never ends, and close those that nobody uses.
+
+        Until cancelled; owned by the listener.
+        """
+        while True:
+            await self.clock.sleep(min(self._slow_sender_s / 4, LOOK_EVERY_S))
+            now_s = self.clock.monotonic()
+            begun_before_s = now_s - self._slow_sender_s
+            for connection in tuple(self.connections):
+                since_s = connection.awaited_since_s
+                if since_s is not None and since_s <= begun_before_s:
+                    connection.cut_slow()
+                else:
+                    connection.close_if_idle(now_s, self._idle_s)
+
+    async def stop(self, within_s: float) -> None:
+        """Close every connection; who is being served then has this long to take its answer."""
+        self.is_stopping = True
+        for connection in tuple(self.connections):
+            connection.keeps_alive = False
+            if connection.is_idle:
+                connection.force_close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._all_closed()
+        tasks = []
+        for connection in tuple(self.connections):
+            if connection.task is not None:
+                connection.task.cancel(ENGINE_STOPPED)
+                tasks.append(connection.task)
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # Lost connections are told by the loop, soon.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ABORTED_WITHIN_S):
+                await self._all_closed()
+
+    def opened(self, connection: HttpConnection) -> None:
+        """One more; called by it."""
+        self.connections.add(connection)
+
+    def closed(self, connection: HttpConnection) -> None:
+        """One is gone; called by it."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._is_empty.set()
+
+    async def _all_closed(self) -> None:
+        while self.connections:
+            self._is_empty.clear()
+            await self._is_empty.wait()

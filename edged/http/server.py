@@ -7,143 +7,14 @@ must hear why it is turned away.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import Callable
 from typing import Final
 
-from aiohttp.base_protocol import BaseProtocol
-
-from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.http.accepting import accept_all, connection_limit, listening_socket, raise_limit
-from edged.http.connection import HttpConnection, RequestHandler
-from edged.http.read_heads import ReadHeads
-from edged.protocol.http_rules import FULL_HEADER, MAX_HEADER_BYTES, rejection
-
-LOOK_EVERY_S: Final = 1.0
-"""How much later than its bound a slow sender may be cut."""
-ABORTED_WITHIN_S: Final = 1.0
-
-
-def no_upgrade(_head: bytes) -> bool:
-    """Take no offer of a WebSocket."""
-    return False
-
-
-class _NoFlow(BaseProtocol):
-    """What the parser's streams ask to pause: never, since they are emptied as they are filled."""
-
-    def pause_reading(self) -> None:
-        """Called by a stream that is full."""
-
-    def resume_reading(self, resume_parser: bool = True) -> None:
-        """Called by a stream that was emptied, and by newer ones with their end."""
-
-
-class HttpServer:
-    """Makes a connection for each accepted socket; made on the loop that it serves on.
-
-    Args:
-        handler: serves the requests.
-        clock: for bounds.
-        slow_sender_s: how long the head of a request may take, and a body that is to be in time.
-        idle_s: how long a connection may be without a request.
-        max_field_bytes: the longest header.
-        answers_half_closed: otherwise the end of what a client sends is the end of the connection.
-        takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
-            its head; else it is passed over.
-
-    Attributes:
-        connections: those that are open.
-        loop: on which they live.
-        is_stopping: no connection takes another request.
-        flow, heads: see there.
-    """
-
-    def __init__(
-        self,
-        handler: RequestHandler,
-        *,
-        clock: Clock,
-        slow_sender_s: float,
-        idle_s: float,
-        max_field_bytes: int = MAX_HEADER_BYTES,
-        answers_half_closed: bool = True,
-        takes_upgrade: Callable[[bytes], bool],
-    ) -> None:
-        self._slow_sender_s = slow_sender_s
-        self._idle_s = idle_s
-        self.handler = handler
-        self.clock = clock
-        self.max_field_bytes = max_field_bytes
-        self.answers_half_closed = answers_half_closed
-        self.takes_upgrade = takes_upgrade
-        self.connections: set[HttpConnection] = set()
-        self.loop = asyncio.get_running_loop()
-        self.flow: BaseProtocol = _NoFlow(self.loop)
-        self.heads = ReadHeads()
-        self.is_stopping = False
-        self._is_empty = asyncio.Event()
-
-    def __call__(self) -> HttpConnection:
-        """The protocol of one accepted socket."""
-        return HttpConnection(self)
-
-    async def look_after(self) -> None:
-        """Break connections off whose request never ends, and close those that nobody uses.
-
-        Until cancelled; owned by the listener.
-        """
-        while True:
-            await self.clock.sleep(min(self._slow_sender_s / 4, LOOK_EVERY_S))
-            now_s = self.clock.monotonic()
-            begun_before_s = now_s - self._slow_sender_s
-            for connection in tuple(self.connections):
-                since_s = connection.awaited_since_s
-                if since_s is not None and since_s <= begun_before_s:
-                    connection.cut_slow()
-                else:
-                    connection.close_if_idle(now_s, self._idle_s)
-
-    async def stop(self, within_s: float) -> None:
-        """Close every connection; who is being served then has this long to take its answer."""
-        self.is_stopping = True
-        for connection in tuple(self.connections):
-            connection.keeps_alive = False
-            if connection.is_idle:
-                connection.force_close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._all_closed()
-        tasks = []
-        for connection in tuple(self.connections):
-            if connection.task is not None:
-                connection.task.cancel(ENGINE_STOPPED)
-                tasks.append(connection.task)
-            if connection.transport is not None:
-                connection.transport.abort()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        # Lost connections are told by the loop, soon.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ABORTED_WITHIN_S):
-                await self._all_closed()
-
-    def opened(self, connection: HttpConnection) -> None:
-        """One more; called by it."""
-        self.connections.add(connection)
-
-    def closed(self, connection: HttpConnection) -> None:
-        """One is gone; called by it."""
-        self.connections.discard(connection)
-        if not self.connections:
-            self._is_empty.set()
-
-    async def _all_closed(self) -> None:
-        while self.connections:
-            self._is_empty.clear()
-            await self._is_empty.wait()
-
+from edged.http.connection import HttpServer, RequestHandler
+from edged.protocol.http_rules import FULL_HEADER, rejection
 
 MAX_TURNED_AWAY: Final = 64
 """Connections that are being told 503 at one time; beyond that they are closed without a word."""

@@ -130,11 +130,6 @@ class Actor:
         """Somebody is being served now, or the line looked after."""
         return self._serving is not None
 
-    @property
-    def is_stopped(self) -> bool:
-        """True once ``stop`` has been called."""
-        return self._is_stopping
-
     def start(self) -> None:
         """Let the thread run; nothing is connected before the first job."""
         self._worker.start()

@@ -29,14 +29,15 @@ from edged.commands.static_tool import (
     result_of,
 )
 from edged.commands.target import Target
-from edged.errors import ErrorCode, Invalid, NotFound
+from edged.errors import Conflict, ErrorCode, Invalid, NotFound
 from edged.experiments.check import Checked, Span
 from edged.experiments.problem import Problem
 from edged.experiments.reading import MOST_BYTES, placed
 from edged.experiments.schema import experiment_schema, grammar_text
 from edged.record import record
-from edged.runs.experiments.registry import Experiments, Plan
-from edged.runs.experiments.run import ExperimentRun
+from edged.runs.experiments.registry import Experiments
+from edged.runs.experiments.resuming import LeftRun
+from edged.runs.experiments.run import ExperimentRun, Plan
 from edged.runs.wording import stopped_by
 from edged.schema.fields import nearest
 from edged.yaml.file import read_text
@@ -123,9 +124,13 @@ class ExperimentOperations:
     async def control(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """One wish; then how it stands."""
         asked = action.arguments
-        run = self.experiments.find(str(asked.get("run_id", "")))
-        await self._do(run, str(asked.get("action", "status")), asked, action.caller.who)
-        return Done(data=self.experiments.status(run.run_id))
+        run_id, wish = str(asked.get("run_id", "")), str(asked.get("action", "status"))
+        left = await self.experiments.interrupted(run_id)
+        if left is not None:
+            await self._do_left(action, left, wish)
+        else:
+            await self._do(self.experiments.find(run_id), wish, asked, action.caller.who)
+        return Done(data=self.experiments.status(run_id))
 
     async def read_grammar(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """The grammar in Markdown."""
@@ -159,6 +164,27 @@ class ExperimentOperations:
                 await self.experiments.note(run, wish, str(asked.get("value", "")), who)
             case _:
                 return
+
+    async def _do_left(self, action: Action, left: LeftRun, wish: str) -> None:
+        """A wish of a run that is interrupted."""
+        who = action.caller.who
+        match wish:
+            case "status":
+                return
+            case "resume":
+                await self.experiments.left.resume(action, left)
+            case "abort":
+                run = await self.experiments.left.abort(action, left, stopped_by(who))
+                if run is not None:
+                    await run.ended.wait()
+            case "note" | "tag":
+                text = str(action.arguments.get("value", ""))
+                await self.experiments.note_left(left, wish, text, who)
+            case _:
+                raise Conflict(
+                    f"{left.run_id} is interrupted, so there is nothing to {wish}.",
+                    remedy="Resume or abort it.",
+                )
 
     async def _checked(self, action: Action) -> tuple[Plan | None, tuple[Problem, ...]]:
         asked = action.arguments

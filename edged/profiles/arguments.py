@@ -570,18 +570,6 @@ def compile_parameters(
 class ParameterCheck:
     """A compiled check; ``schema`` is what agents see. Made by ``compile_parameters``."""
 
-    __slots__ = (
-        "_check",
-        "_checks",
-        "_defaults",
-        "_encoding",
-        "_given",
-        "_narrowed",
-        "_owner",
-        "_parameters",
-        "schema",
-    )
-
     def __init__(
         self,
         *,

@@ -18,13 +18,13 @@ from edged.profiles.model import (
     Changes,
     Command,
     ErrorCheck,
-    ForStep,
     ImageAnswer,
     Parameter,
     PollStep,
     Profile,
     QueryStep,
     Step,
+    walk,
 )
 from edged.profiles.template import (
     Hole,
@@ -526,11 +526,9 @@ def _asked_by(command: Command) -> Iterator[str]:
 
 def asked_in(steps: Collection[Step]) -> Iterator[str]:
     """The lines that steps ask by themselves; what commands ask is in the commands."""
-    for step in steps:
+    for step in walk(steps):
         match step:
             case QueryStep(query=query) | PollStep(poll=query, is_command=False):
                 yield query
-            case ForStep(steps=inner):
-                yield from asked_in(inner)
             case _:
                 pass

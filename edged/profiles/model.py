@@ -12,7 +12,7 @@ A library has dozens of profiles and a bench a few; the rest of a profile is its
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any, Final
 
@@ -439,18 +439,80 @@ class Command:
         return not self.is_query or self.is_dangerous or self.changes is not None
 
 
+class OnTimeout(enum.StrEnum):
+    """What follows when a ``settle`` or ``poll`` does not come to its end in time."""
+
+    NOTE = "note"
+    FAIL = "fail"
+    END = "end"
+    ABORT = "abort"
+
+
+class OnError(enum.StrEnum):
+    """What follows an error inside a pass of a loop."""
+
+    SKIP = "skip"
+    END = "end"
+    ABORT = "abort"
+
+
+SELF: Final = "self"
+"""The one role of a sequence: the unit whose profile it is of."""
+
+
 @record
-class CommandStep:
-    """``{command, parameters?, as?}``; values as ``runs/sequences/run.py`` says."""
+class Target:
+    """``role.command`` or ``role.command.field``, with the arguments written beside it.
+
+    ``member`` is a field of the answer where something is read, a parameter where something is set.
+    """
 
     command: str
+    role: str = SELF
+    member: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """As it is written; of a sequence the command alone."""
+        role = self.role if self.role != SELF else ""
+        return ".".join(filter(None, (role, self.command, self.member)))
+
+
+@record
+class Step:
+    """A step of a sequence or of an experiment; its values as ``step_values.fill`` says.
+
+    Attributes:
+        path: where it stands in an experiment (``steps[4].steps[1]``); empty in a sequence.
+    """
+
+    path: str = ""
+
+    @property
+    def inner(self) -> tuple[tuple[Step, ...], ...]:
+        """The lists of steps inside it, in the order in which they are done."""
+        return ()
+
+
+@record
+class CommandStep(Step):
+    """Runs a command of a role."""
+
+    command: str
+    role: str = SELF
     parameters: Mapping[str, object] = field(default_factory=dict)
     save_as: str | None = None
 
+    @property
+    def target(self) -> Target:
+        """What it runs."""
+        return Target(role=self.role, command=self.command, parameters=self.parameters)
+
 
 @record
-class QueryStep:
-    """``{query, as, type?}``: raw SCPI, judged as send_scpi would be."""
+class QueryStep(Step):
+    """Asks by a raw line, judged as send_scpi would be; only of a sequence."""
 
     query: str
     save_as: str
@@ -458,45 +520,77 @@ class QueryStep:
 
 
 @record
-class WaitStep:
-    """``{wait_ms}``: a number or ``"{name}"``."""
+class WaitStep(Step):
+    """Waits; a number or ``"{expression}"``, in milliseconds."""
 
-    wait_ms: int | str
+    wait_ms: float | str
 
 
 @record
-class PollStep:
-    """``{poll, until, every_ms, timeout_ms}``: ``poll`` is a query template or a command's name."""
+class PollStep(Step):
+    """Repeats a query until a condition on ``value`` is true.
+
+    Attributes:
+        poll: a command's name; where not ``is_command`` a raw line, only of a sequence.
+    """
 
     poll: str
     until: str
-    is_command: bool
+    is_command: bool = True
+    role: str = SELF
+    member: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
     every_ms: int = 100
     timeout_ms: int = 10_000
-    parameters: Mapping[str, object] = field(default_factory=dict)
+    on_timeout: OnTimeout = OnTimeout.FAIL
+
+    @property
+    def target(self) -> Target:
+        """The command that it asks."""
+        return Target(role=self.role, command=self.poll, member=self.member,
+                      parameters=self.parameters)  # fmt: skip
 
 
 @record
-class ForStep:
-    """``{for, in, steps}``: ``values`` is a list, or ``lin``/``log`` of (start, stop, n).
+class RowStep(Step):
+    """Adds a row: column → value."""
 
-    The three numbers of a range may be ``"{name}"`` or expressions over the parameters.
+    columns: Mapping[str, object]
+
+
+@record
+class ForStep(Step):
+    """Repeats steps for each of several values, and can set each at a unit.
+
+    Attributes:
+        kind: ``list``, ``lin``, ``log`` or ``count``.
+        values: of a list all; of ``lin`` and ``log`` from, to and number; of ``count`` the number.
+        unit: each pass is one unit under test, called so.
     """
 
     name: str
     kind: str
     values: tuple[object, ...]
     steps: tuple[Step, ...]
+    set: Target | None = None
+    rate: Scalar | None = None
+    is_snake: bool = False
+    wait_s: Scalar = 0
+    unit: Scalar | None = None
+    finally_steps: tuple[Step, ...] = ()
+    on_error: OnError = OnError.ABORT
+
+    @property
+    def inner(self) -> tuple[tuple[Step, ...], ...]:
+        return self.steps, self.finally_steps
 
 
-@record
-class RowStep:
-    """``{row: {column: …}}``: one row of the table that the sequence returns."""
-
-    columns: Mapping[str, object]
-
-
-Step = CommandStep | QueryStep | WaitStep | PollStep | ForStep | RowStep
+def walk(steps: Iterable[Step]) -> Iterator[Step]:
+    """Every step at any depth, in the order of the file."""
+    for step in steps:
+        yield step
+        for part in step.inner:
+            yield from walk(part)
 
 
 @record
@@ -528,12 +622,10 @@ def is_sequence_writing(steps: Collection[Step], commands: Mapping[str, Command]
 
 
 def _commands_of(steps: Collection[Step]) -> Iterator[str]:
-    for step in steps:
+    for step in walk(steps):
         match step:
             case CommandStep(command=name) | PollStep(poll=name, is_command=True):
                 yield name
-            case ForStep(steps=inner):
-                yield from _commands_of(inner)
             case _:
                 pass
 

@@ -15,23 +15,20 @@ from typing import Any, Final
 from edged import __version__
 from edged.clock import Clock
 from edged.config.load import Config
+from edged.host import clock_state
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
 from edged.instruments.unit_state import StateOf
 from edged.record import record
 from edged.runs.ports import NewId, Perform, Precheck
-from edged.runs.recordings.meta import clock_state
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 from edged.sdk.specs import WrapperSpec
-from edged.store.approvals import SpentStates
 from edged.store.audit.book import Audit, Retention
-from edged.store.budgets import BudgetRows
 from edged.store.database import Database
 from edged.store.dead_man import ArmedUnits
 from edged.store.experience import CapabilityBook, CommandKnowledge
-from edged.store.interlocks import TripRows
 from edged.store.journal import Journal
-from edged.store.leases import LeaseRows
+from edged.store.kept import BudgetRows, LeaseRows, SpentStates, TripRows
 from edged.store.lockouts import Lockout, Lockouts
 from edged.store.told_on import ToldOn
 

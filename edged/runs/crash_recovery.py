@@ -56,6 +56,9 @@ class AfterCrash:
 
     async def _clean_up(self, left: LeftWork) -> None:
         entry = left.entry
+        if entry.is_of_run:
+            # Until it goes on, or is ended.
+            return
         if entry.id not in self.visited:
             await make_safe(
                 left, self.visit, self.bench.clock, self.bench.config.abort_after_crash_sec

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from edged.actions.caller import Caller
+from edged.clock import Clock
 from edged.errors import Failed
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import not_staying, proofs_of
@@ -20,10 +21,9 @@ from edged.profiles.format.connection_facts import connection_facts
 from edged.profiles.model import AbortStep, Profile
 from edged.profiles.owner_rules import UnitRules
 from edged.record import record
-from edged.runs.bench import Bench
 from edged.runs.run import Run
 from edged.runs.units import unit_of_instrument
-from edged.store.journal import JournalEntry, JournalKind
+from edged.store.journal import Journal, JournalEntry, JournalKind
 
 HEARTBEAT_S: Final = 20.0
 """How often the journal hears of work that has nothing to write: its age is what counts after a
@@ -62,7 +62,8 @@ def work_of(caller: Caller, instrument: Instrument) -> dict[str, Any]:
 class RunJournal:
     """The journal as runs use it."""
 
-    bench: Bench
+    journal: Journal
+    clock: Clock
 
     async def begin(self, run: Run, instrument: Instrument, payload: Mapping[str, Any]) -> None:
         """Before the first step.
@@ -73,7 +74,7 @@ class RunJournal:
         Raises:
             Failed: STORE_FAILED; the run must not begin.
         """
-        await self.bench.store.journal.begin(
+        await self.journal.begin(
             JournalEntry(
                 id=run.run_id,
                 kind=JournalKind(run.kind.value),
@@ -89,11 +90,11 @@ class RunJournal:
         Raises:
             Failed: STORE_FAILED.
         """
-        await self.bench.store.journal.update(run.run_id, changes, is_forced=is_forced)
+        await self.journal.update(run.run_id, changes, is_forced=is_forced)
 
     async def finish(self, run: Run) -> None:
         """It has ended and nothing is left to clean up."""
-        await self.bench.store.journal.finish(run.run_id)
+        await self.journal.finish(run.run_id)
 
     @contextlib.asynccontextmanager
     async def beating(
@@ -114,7 +115,7 @@ class RunJournal:
 
     async def _beat(self, run: Run, changes: Callable[[], Mapping[str, Any]]) -> None:
         while True:
-            await self.bench.clock.sleep(HEARTBEAT_S)
+            await self.clock.sleep(HEARTBEAT_S)
             # Its writes are refused by then; what is on the disk says enough to clean up by.
             with contextlib.suppress(Failed):
                 await self.note(run, changes(), is_forced=True)

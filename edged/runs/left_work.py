@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.dead_man import Words, words_of
+from edged.instruments.dead_man import words_of
 from edged.profiles.abort import Proof, judge
 from edged.profiles.match import parse_idn
 from edged.record import record
@@ -33,6 +33,9 @@ from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
 from edged.store.dead_man import ArmedUnit
 from edged.store.journal import JournalEntry, JournalKind
+
+if TYPE_CHECKING:
+    from edged.discovery.visit import Guest
 
 FEED_S: Final = 4.0
 """Opening, a name and a question."""
@@ -87,29 +90,7 @@ PAUSE_S: Final = 0.25
 """A unit that does not say its name is asked so often, so far apart."""
 
 
-class Visitor(Protocol):
-    """Somebody who talks to an address at which nobody is registered yet."""
-
-    async def identify(self) -> str:
-        """The answer to ``*IDN?``; raises Failed."""
-        ...
-
-    async def ask(self, query: str) -> str:
-        """The answer to a query; raises Failed."""
-        ...
-
-    async def feed(self, words: Words) -> None:
-        """Feed the unit's dead-man, where its name alone has not; raises Failed."""
-        ...
-
-    async def abort(
-        self, lines: tuple[str, ...], asks: Sequence[Sequence[str]] = ()
-    ) -> Sequence[str]:
-        """Send lines and hear whether they were taken; the answers to ``asks``; raises Failed."""
-        ...
-
-
-Visit = Callable[[str, Mapping[str, Any]], AbstractAsyncContextManager[Visitor]]
+Visit = Callable[[str, Mapping[str, Any]], "AbstractAsyncContextManager[Guest]"]
 """Address and what the journal says besides (how to speak there) → a visit."""
 
 
@@ -133,7 +114,7 @@ class LeftWork:
     @property
     def needs_attention(self) -> bool:
         """True until somebody has looked."""
-        return self.done is Clean.LEFT_ALONE
+        return self.done is Clean.LEFT_ALONE and not self.entry.is_of_run
 
     @property
     def caller(self) -> Caller:
@@ -145,6 +126,8 @@ class LeftWork:
         """What a person is told."""
         what = self.entry.kind.value
         began = f"The daemon was killed during this {what}."
+        if self.entry.is_of_run:
+            return began
         if self.done is Clean.ABORTED:
             stays = ", ".join(map(str, self.entry.payload.get("stays") or ()))
             kept = f" Its owner lets it stay on, so these were left out: {stays}." if stays else ""
@@ -160,7 +143,7 @@ class LeftWork:
         entry = self.entry
         head = RunHead(
             kind=RunKind(entry.kind.value),
-            # An experiment has a row for each unit.
+            # An experiment has a row for itself, and one for each unit.
             run_id=str(entry.payload.get("run", entry.id)),
             instrument_id=entry.instrument_id,
             command_name=next(
@@ -245,7 +228,7 @@ async def _visited(left: LeftWork, visit: Visit, clock: Clock, abort_within_s: f
     return judge(proofs, answers).error
 
 
-async def _identified(visitor: Visitor, clock: Clock) -> str:
+async def _identified(visitor: Guest, clock: Clock) -> str:
     """Who answers; asked again where nobody does.
 
     What was on the line when the daemon died may keep the unit busy, and one that is not asked

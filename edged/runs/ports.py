@@ -33,8 +33,8 @@ class Precheck(Protocol):
         ...
 
 
-class RunNotes(Protocol):
-    """Is told of each run that writes, on the loop."""
+class RunLeases(Protocol):
+    """Is told of each run that writes, on the loop, and gives one with a plan its units."""
 
     def run_began(self, run_id: str, instrument_id: str, caller: Caller) -> None:
         """It is about to begin; nothing of it was sent."""
@@ -43,10 +43,6 @@ class RunNotes(Protocol):
     def run_ended(self, run_id: str) -> None:
         """It is over, or did not begin; may be told twice."""
         ...
-
-
-class RunLeases(Protocol):
-    """Gives a run with a plan the units that it writes to, in place of ``RunNotes``."""
 
     async def take(
         self, run_id: str, caller: Caller, names: Sequence[str] | str, hours: float
@@ -97,27 +93,15 @@ NewPlan = Callable[[], StepPlan]
 
 
 class RowSink(Protocol):
-    """Takes the rows of one recording."""
+    """Takes what a run leaves. None of its methods waits or raises, but ``written``.
 
-    def append(self, row: Sequence[Scalar | None]) -> None:
-        """One row in the order of the columns; never waits, never raises."""
-        ...
+    Attributes:
+        attempt: 1, and one more each time that it went on after a crash.
+        check_count: how many checks it has been given, in all attempts.
+    """
 
-    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
-        """One array of little-endian numbers (``f``, ``d``); never waits, never raises."""
-        ...
-
-    def told(self) -> dict[str, Any]:
-        """{run_id, path, rows, error}: for the result of whatever is recorded."""
-        ...
-
-    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
-        """Everything is on disk when this returns; a second time does nothing."""
-        ...
-
-
-class ExperimentSink(RowSink, Protocol):
-    """Takes what an experiment leaves. None of its methods waits or raises, but ``written``."""
+    attempt: int
+    check_count: int
 
     def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
         """One row of data.csv in the order of ``head.columns``.
@@ -126,6 +110,10 @@ class ExperimentSink(RowSink, Protocol):
             places: for each of ``head.dimensions`` the place of this pass among its values, also
                 where the loop goes through them backwards; ``None`` outside of that loop.
         """
+        ...
+
+    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
+        """One array of little-endian numbers (``f``, ``d``)."""
         ...
 
     def append_to(self, table: str, row: Sequence[Scalar | None]) -> None:
@@ -150,12 +138,13 @@ class ExperimentSink(RowSink, Protocol):
         """Write what has come until now; whether all of it is on the disk."""
         ...
 
+    def told(self) -> dict[str, Any]:
+        """{run_id, path, rows, error}: for the result of whatever is recorded."""
+        ...
 
-OpenExperiment = Callable[[RunHead], Awaitable[ExperimentSink]]
-"""Begins the recording of an experiment, or goes on in one (``RunHead.resumed_at``).
-
-Never raises: ``told()["error"]`` says why there is none.
-"""
+    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """Everything is on disk when this returns; a second time does nothing."""
+        ...
 
 
 class Recorder(Protocol):

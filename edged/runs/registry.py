@@ -16,7 +16,7 @@ from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.runs.bench import Bench
 from edged.runs.journal import RunJournal
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import Recorder, RunNotes
+from edged.runs.ports import Recorder, RunLeases
 from edged.runs.run import Ending, Run
 from edged.runs.run_head import RunKind, RunNow
 from edged.runs.states import RunEvent
@@ -47,11 +47,11 @@ class Registry:
         is_closing: the daemon stops.
     """
 
-    def __init__(self, bench: Bench, *, recorder: Recorder, notes: RunNotes) -> None:
+    def __init__(self, bench: Bench, *, recorder: Recorder, notes: RunLeases) -> None:
         self.bench = bench
         self.recorder = recorder
         self.notes = notes
-        self.journal = RunJournal(bench=bench)
+        self.journal = RunJournal(journal=bench.store.journal, clock=bench.clock)
         self.kinds: dict[RunKind, RunsOfKind[Any]] = {}
         self.halts, self.halted_by = 0, ENGINE_STOPPED
         self.is_closing = False
@@ -272,6 +272,14 @@ class Registry:
     def adopt(self, left: Iterable[LeftWork]) -> None:
         """Tell of runs that were found after a crash."""
         self._found.update({found.entry.id: found for found in left})
+
+    def forget_left(self, run_id: str) -> None:
+        """A run that was found goes on, or is over: it is told of as such."""
+        self._found = {
+            entry_id: left
+            for entry_id, left in self._found.items()
+            if left.entry.payload.get("run") != run_id
+        }
 
 
 class RunsOfKind(Generic[R]):

@@ -7,10 +7,11 @@ through ``end``, which never waits; the run's own task then does what the state 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from edged.actions.action import Action, Purpose
 from edged.actions.caller import Caller
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.errors import EdgedError
@@ -18,6 +19,8 @@ from edged.record import record
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.states import KindWords, RunEvent, RunState, next_state
+
+A = TypeVar("A", bound=Action)
 
 
 @record
@@ -52,6 +55,7 @@ class Run:
     Attributes:
         words: the words of its kind for the states.
         head: of its recording: kind, id, first instrument, command, columns, who began it.
+        action: by which it was started.
         caller: the caller as which its steps are performed.
         began: monotonic seconds when it was started; ``started_ms`` the same for people.
         reason: why it ended, where nothing went wrong.
@@ -69,6 +73,7 @@ class Run:
     """So many of its kind that are over can still be asked for; the data of all are on the disk."""
 
     head: RunHead
+    action: Action
     caller: Caller
     began: float
     started_ms: int
@@ -118,6 +123,20 @@ class Run:
     def end(self, ending: Ending) -> None:
         """Have it end, or pause; returns at once, and is safe to be called again."""
         raise NotImplementedError
+
+    def act(
+        self, kind: Callable[..., A], action_id: str, unit: str, purpose: Purpose, **more: Any
+    ) -> A:
+        """An action of one of its steps, at a unit by its id."""
+        return kind(
+            tool=self.action.tool,
+            caller=self.caller,
+            action_id=action_id,
+            parent_id=self.action.action_id,
+            instrument_id=unit,
+            purpose=purpose,
+            **more,
+        )
 
     def move(self, event: RunEvent, *, is_clean_up_failed: bool = False) -> None:
         """Go to the state that the table says.

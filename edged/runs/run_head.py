@@ -85,7 +85,8 @@ class RunHead:
             resolved.json).
         resumed_at: goes on in the recording of this run, from the pass at these places, by the name
             of the loop. The rows that this pass has already are not valid any more, and stay in
-            data.csv under their attempt. ``None``: it begins.
+            data.csv under their attempt. Empty: no pass is repeated. ``None``: it begins.
+        resumed_checks: how many rows checks.csv had before that pass.
     """
 
     kind: RunKind
@@ -105,6 +106,7 @@ class RunHead:
     checks: tuple[str, ...] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     resumed_at: Mapping[str, int] | None = None
+    resumed_checks: int = 0
 
     @property
     def has_elapsed(self) -> bool:

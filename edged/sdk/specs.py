@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
@@ -19,7 +20,6 @@ from typing import Any, Final
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.format.kinds import check_name
 from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters
-from edged.profiles.format.plain_values import plain_node
 from edged.profiles.model import Parameter
 from edged.profiles.parameter_schema import usable_default
 from edged.record import record
@@ -36,7 +36,7 @@ from edged.schema.tables import (
     number,
     text,
 )
-from edged.yaml.tree import Mark, Node
+from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode
 
 PREFIX: Final = "sdk:"
 UsbId = tuple[int, int | None]
@@ -46,6 +46,7 @@ MOST_USB_IDS: Final = 64
 MOST_SPECS: Final = 100
 DEFAULT_TIMEOUT_S: Final = 30.0
 LONGEST_TIMEOUT_S: Final = 3_600.0
+MAX_DEPTH: Final = 32
 
 
 class ReturnType(enum.StrEnum):
@@ -289,3 +290,30 @@ def _optional(
         for name, parameter in parameters.items()
         if name not in takes["needs"] and usable_default(parameter) is None
     )
+
+
+def plain_node(value: object, mark: Mark, depth: int = 0) -> Node:
+    """Plain Python data as nodes that all stand at ``mark``: the one grammar reads them, too.
+
+    Raises:
+        Invalid: something that YAML could not hold, or too deep.
+    """
+    if depth > MAX_DEPTH:
+        raise complaint(mark, f"This is nested deeper than {MAX_DEPTH} levels.")
+    match value:
+        case float() if not math.isfinite(value):
+            raise complaint(mark, f"{value} is not a finite number.")
+        case None:
+            return ScalarNode(mark, None, "")
+        case bool():
+            return ScalarNode(mark, value, str(value).lower())
+        case int() | float() | str():
+            return ScalarNode(mark, value, str(value))
+        case list() | tuple():
+            return ListNode(mark, tuple(plain_node(item, mark, depth + 1) for item in value))
+        case Mapping():
+            keys = {str(key): ScalarNode(mark, key, str(key)) for key in value}
+            entries = {str(key): plain_node(item, mark, depth + 1) for key, item in value.items()}
+            return MapNode(mark, entries, keys)
+        case _:
+            raise complaint(mark, f"{type(value).__name__} is not a plain value.")

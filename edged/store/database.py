@@ -15,7 +15,7 @@ import contextlib
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -26,7 +26,7 @@ from edged.deadlines import Deadlines
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.store.file import MIGRATIONS, DatabaseFile, Migration, close
 from edged.store.health import StoreHealth, StoreState, must_be_moved_aside, refusal, stalled
-from edged.store.writer import Book, DirtyFlag, Settle, Writer
+from edged.store.writer import Book, DirtyFlag, Opening, Settle, Writer
 
 STEPS_BETWEEN_LOOKS: Final = 50_000
 """Virtual machine steps of SQLite (some milliseconds) after which an abandoned question ends."""
@@ -375,6 +375,14 @@ class Database:
             )
         return question.future.result()
 
+    async def keep(self) -> None:
+        """All rows of all books are on disk when this returns.
+
+        Raises:
+            Failed: STORE_FAILED; they are written when the database heals.
+        """
+        await self.write(_nothing)
+
     async def flush(self) -> None:
         """Have all that waits in the books committed (not synced), if that can be done now."""
         with contextlib.suppress(Failed):
@@ -419,6 +427,49 @@ class Database:
     def _tell(self, health: StoreHealth) -> None:
         for watcher in tuple(self._watchers):
             watcher(health)
+
+
+class FewRows:
+    """A ``Book`` of one table that has few rows: all are written anew when some have changed.
+
+    Args:
+        table, columns: constants; they become part of a statement.
+        take: is given the rows that the previous run left, once, on the store thread.
+        rows: all there are now, on the store thread: what it reads is replaced whole.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        table: str,
+        columns: Sequence[str],
+        *,
+        take: Callable[[list[tuple[Any, ...]]], object],
+        rows: Callable[[], Iterable[tuple[Any, ...]]],
+    ) -> None:
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+        self._take, self._rows = take, rows
+        self._is_loaded = False
+        self._load = f"SELECT {names} FROM {table}"  # noqa: S608 (constants)
+        self._remove_all = f"DELETE FROM {table}"  # noqa: S608 (constants)
+        self._save = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 (constants)
+        self._flag = database.attach(self)
+
+    def changed(self) -> None:
+        """Have them written with the next rows that are."""
+        self._flag.is_raised = True
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        if self._is_loaded:
+            if opening.is_fresh:
+                self.changed()
+            return
+        self._take(connection.execute(self._load).fetchall())
+        self._is_loaded = True
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
+        connection.execute(self._remove_all)
+        connection.executemany(self._save, list(self._rows()))
 
 
 class Written(asyncio.Future[T]):

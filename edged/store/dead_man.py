@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.record import record
-from edged.store.database import Database
+from edged.store.database import Database, FewRows
 from edged.store.file import open_database
-from edged.store.writer import Opening
 
+COLUMNS: Final = ("instrument_id", "unit", "payload")
 LOAD: Final = "SELECT instrument_id, unit, payload FROM dead_man"
-SAVE: Final = "INSERT INTO dead_man (instrument_id, unit, payload) VALUES (?, ?, ?)"
-REMOVE_ALL: Final = "DELETE FROM dead_man"
 
 
 @record
@@ -49,18 +47,17 @@ def read_armed(path: Path) -> tuple[ArmedUnit, ...]:
 
 
 class ArmedUnits:
-    """The units, in memory and on disk. All but the ``Book``'s methods belong to the loop.
+    """The units, in memory and on disk. All methods belong to the loop.
 
     Args:
-        database: where they are kept; they attach themselves.
+        database: where they are kept.
     """
 
     def __init__(self, *, database: Database) -> None:
         self._database = database
         # By instrument id; replaced whole, so that the store thread may read it.
         self._units: Mapping[str, ArmedUnit] = {}
-        self._is_loaded = False
-        self._flag = database.attach(self)
+        self._table = FewRows(database, "dead_man", COLUMNS, take=self._take, rows=self._rows)
 
     def note(self, unit: ArmedUnit) -> None:
         """Its timer is about to run. Never raises, never waits."""
@@ -85,29 +82,20 @@ class ArmedUnits:
 
     def _replace(self, units: Mapping[str, ArmedUnit]) -> None:
         self._units = units
-        self._flag.is_raised = True
+        self._table.changed()
         # One that has switched off may say so once (Delta SM15K): nobody could be told again.
         self._database.nudge(is_soon=True)
 
-    # What the store thread calls: the Book.
+    # What the store thread calls.
 
-    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        if self._is_loaded:
-            if opening.is_fresh:
-                self._flag.is_raised = True
-            return
-        left = _read(connection.execute(LOAD).fetchall())
-        self._units = {**{one.instrument_id: one for one in left}, **self._units}
-        self._is_loaded = True
+    def _take(self, rows: list[tuple[Any, ...]]) -> None:
+        self._units = {**{one.instrument_id: one for one in _read(rows)}, **self._units}
 
-    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
-        """See ``Book``. There are few, and they change seldom: all are written anew."""
-        rows = [
+    def _rows(self) -> list[tuple[Any, ...]]:
+        return [
             (one.instrument_id, one.unit, json.dumps(dict(one.payload), separators=(",", ":")))
             for one in self._units.values()
         ]
-        connection.execute(REMOVE_ALL)
-        connection.executemany(SAVE, rows)
 
 
 def _read(rows: Iterable[tuple[Any, ...]]) -> tuple[ArmedUnit, ...]:

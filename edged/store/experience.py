@@ -16,9 +16,11 @@ import collections
 import json
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from edged.clock import Clock
+from edged.record import record
 from edged.store.database import Database
 from edged.store.writer import Opening
 
@@ -108,6 +110,7 @@ FORGET: Final = "DELETE FROM capability WHERE unit = ?"
 FORGET_UNIT: Final = "DELETE FROM capability_unit WHERE unit = ?"
 
 
+@record(frozen=False, eq=False, kw_only=False)
 class CommandKnowledge:
     """What is known of one command on one unit.
 
@@ -120,29 +123,16 @@ class CommandKnowledge:
             since has shown otherwise.
     """
 
-    __slots__ = (
-        "calls",
-        "command",
-        "failures",
-        "is_dirty",
-        "is_undefined",
-        "last_error",
-        "last_success_ms",
-        "latency",
-        "unit",
-    )
-
-    def __init__(self, unit: str, command: str) -> None:
-        self.unit = unit
-        self.command = command
-        self.calls = 0
-        self.failures = 0
-        self.last_success_ms = 0
-        self.last_error = ""
-        self.is_undefined = False
-        self.latency = Latency()
-        # It waits in the queue of what must be written.
-        self.is_dirty = False
+    unit: str
+    command: str
+    calls: int = 0
+    failures: int = 0
+    last_success_ms: int = 0
+    last_error: str = ""
+    is_undefined: bool = False
+    latency: Latency = field(default_factory=Latency)
+    # It waits in the queue of what must be written.
+    is_dirty: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready; latencies are of calls that went well."""
@@ -316,15 +306,18 @@ class CapabilityBook:
 
 def _knowledge(row: tuple[Any, ...]) -> CommandKnowledge:
     """From a stored row; a number that somebody has spoiled is 0."""
-    unit, command, calls, failures, success, error, undefined, latencies = row
-    knowledge = CommandKnowledge(str(unit), str(command))
-    knowledge.calls, knowledge.failures, knowledge.last_success_ms = (
-        number if isinstance(number, int) else 0 for number in (calls, failures, success)
+    unit, command, *counts, error, undefined, latencies = row
+    calls, failures, success = (n if isinstance(n, int) else 0 for n in counts)
+    return CommandKnowledge(
+        str(unit),
+        str(command),
+        calls=calls,
+        failures=failures,
+        last_success_ms=success,
+        last_error=str(error),
+        is_undefined=bool(undefined),
+        latency=Latency.parse(latencies),
     )
-    knowledge.last_error = str(error)
-    knowledge.is_undefined = bool(undefined)
-    knowledge.latency = Latency.parse(latencies)
-    return knowledge
 
 
 def _values(knowledge: CommandKnowledge) -> tuple[Any, ...]:

@@ -63,6 +63,11 @@ class JournalEntry:
     begun_ms: int = 0
     updated_ms: int = 0
 
+    @property
+    def is_of_run(self) -> bool:
+        """Where a run of several units stood: it is of none of them, and nothing is sent for it."""
+        return self.payload.get("run") == self.id
+
 
 def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     """From a row; a payload that somebody has spoiled is empty, and its owner sees that."""
@@ -183,12 +188,20 @@ class Journal:
         return begun
 
     async def update(
-        self, entry_id: str, changes: Mapping[str, Any], *, is_forced: bool = False
+        self,
+        entry_id: str,
+        changes: Mapping[str, Any],
+        *,
+        is_forced: bool = False,
+        is_durable: bool = False,
     ) -> None:
         """Put changes into the payload; written at most every half second unless forced.
 
         What is not written at once goes along with the next update. The row reaches the disk
         without a sync, so a killed daemon loses nothing and a power failure the last seconds.
+
+        Args:
+            is_durable: it is written now, and synced when this returns.
 
         Raises:
             Failed: STORE_FAILED; the sweep whose step cannot be journalled must hold.
@@ -201,9 +214,10 @@ class Journal:
         )
         (self._open if entry_id in self._open else self._left)[entry_id] = changed
         now = self._clock.monotonic()
+        is_forced = is_forced or is_durable
         if not is_forced and now - self._written_at.get(entry_id, -UPDATE_EVERY_S) < UPDATE_EVERY_S:
             return
-        await self._save(changed, is_durable=False)
+        await self._save(changed, is_durable=is_durable)
 
     async def finish(self, entry_id: str) -> None:
         """Remove the row: it ended, or was cleaned up. Never raises; retried until it is done.

@@ -7,23 +7,19 @@ answer that says "off". Where a crash leaves a mark too many, one is asked once 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.record import record
-from edged.store.database import Database
-from edged.store.writer import Opening
+from edged.store.database import Database, FewRows
 
 Turns = Mapping[str, Mapping[str, int]]
 """Unit → output → which telling it was; a later one has a higher number."""
 
-LOAD: Final = "SELECT unit, output, instrument_id, since_ms FROM told_on"
-SAVE: Final = "INSERT INTO told_on (unit, output, instrument_id, since_ms) VALUES (?, ?, ?, ?)"
+COLUMNS: Final = ("unit", "output", "instrument_id", "since_ms")
 LEFT: Final = 0
 """The turn of a mark that was there when the engine started."""
-REMOVE_ALL: Final = "DELETE FROM told_on"
 
 
 @record(frozen=False, kw_only=False)
@@ -35,10 +31,10 @@ class _Mark:
 
 
 class ToldOn:
-    """The marks, in memory and on disk. All but the ``Book``'s methods belong to the loop.
+    """The marks, in memory and on disk. All methods belong to the loop.
 
     Args:
-        database: where they are kept; they attach themselves.
+        database: where they are kept.
         clock: for since when.
     """
 
@@ -48,8 +44,7 @@ class ToldOn:
         # By unit and output; the inner mappings are replaced, so that the store thread may read.
         self._marks: dict[str, dict[str, _Mark]] = {}
         self._turn = 0
-        self._is_loaded = False
-        self._flag = database.attach(self)
+        self._table = FewRows(database, "told_on", COLUMNS, take=self._take, rows=self._rows)
 
     def note(self, unit: str, instrument_id: str, outputs: Collection[str], why: str = "") -> None:
         """A command that may set these outputs is about to be sent. Never raises, never waits.
@@ -130,28 +125,20 @@ class ToldOn:
 
     def _replace(self, marks: dict[str, dict[str, _Mark]]) -> None:
         self._marks = marks
-        self._flag.is_raised = True
+        self._table.changed()
         self._database.nudge()
 
-    # What the store thread calls: the Book.
+    # What the store thread calls.
 
-    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        if self._is_loaded:
-            if opening.is_fresh:
-                self._flag.is_raised = True
-            return
-        for unit, output, instrument_id, since_ms in connection.execute(LOAD).fetchall():
+    def _take(self, rows: list[tuple[Any, ...]]) -> None:
+        for unit, output, instrument_id, since_ms in rows:
             since = since_ms if isinstance(since_ms, int) else 0
             marks = self._marks.setdefault(str(unit), {})
             marks.setdefault(str(output), _Mark(str(instrument_id), since, LEFT))
-        self._is_loaded = True
 
-    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
-        """See ``Book``. There are few, and they change seldom: all are written anew."""
-        rows = [
+    def _rows(self) -> list[tuple[Any, ...]]:
+        return [
             (unit, output, mark.instrument_id, mark.since_ms)
             for unit, marks in self._marks.items()
             for output, mark in marks.items()
         ]
-        connection.execute(REMOVE_ALL)
-        connection.executemany(SAVE, rows)

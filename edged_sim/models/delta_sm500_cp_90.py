@@ -15,7 +15,16 @@ from typing import Any, Final
 
 from edged_sim.models.families.supply import Supply, SupplyChannel
 from edged_sim.models.families.watchdog import OutputWatchdog
-from edged_sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
+from edged_sim.scpi import (
+    Dialect,
+    ModelSpec,
+    ScpiError,
+    Settings,
+    SimCall,
+    SimUnit,
+    Vocabulary,
+    flag,
+)
 
 VOLTS: Final = 500.0
 AMPS: Final = 90.0
@@ -87,11 +96,6 @@ def set_amps(unit: Sm15k, call: SimCall) -> None:
     unit.channel.set_amps(call.number(0, lowest=0.0, highest=AMPS), call.now)
 
 
-def set_watts(unit: Sm15k, call: SimCall) -> None:
-    """``SOUR:POW 1000``; kept, and not in the way of this simulation."""
-    unit.watts_limit = call.number(0, lowest=0.0, highest=WATTS)
-
-
 def measured_volts(unit: Sm15k, call: SimCall) -> str:
     """``MEAS:VOLT?``."""
     return f"{unit.channel.display(call)[0]:.4f}"
@@ -142,6 +146,8 @@ def ask_watchdog(unit: Sm15k, call: SimCall) -> str:
     return "-1" if left_s is None else str(max(1, round(1000 * left_s)))
 
 
+OWN: Final = Settings(say="{:.4f}".format)
+
 VOCABULARY: Final = Vocabulary(
     {
         ":SOURce:VOLtage": set_volts,
@@ -156,8 +162,8 @@ VOCABULARY: Final = Vocabulary(
         ":SOURce:CURrent:MAXimum?": lambda _u, _c: f"{AMPS:.0f}",
         ":SOURce:CURrent:NEGative?": lambda _u, _c: "0.0000",
         ":SOURce:POWer:MAXimum?": lambda _u, _c: f"{WATTS:.0f}",
-        ":SOURce:POWer": set_watts,
-        ":SOURce:POWer?": lambda u, _c: f"{u.watts_limit:.4f}",
+        # ; kept, and not in the way of this simulation.
+        **OWN.number(":SOURce:POWer", "watts_limit", 0.0, WATTS),
         ":OUTPut": switch,
         ":OUTPut?": lambda u, _c: flag(u.channel.source.is_on),
         ":MEASure:VOLtage?": measured_volts,

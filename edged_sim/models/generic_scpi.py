@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged_sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, block, flag
+from edged_sim.scpi import Dialect, ModelSpec, Settings, SimCall, SimUnit, Vocabulary, block
 
 HIGHEST_LEVEL: Final = 10.0
 
@@ -23,16 +23,6 @@ class Generic:
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
         return {"level": self.level, "is_on": self.is_on}
-
-
-def set_level(unit: Generic, call: SimCall) -> None:
-    """``LEV 2.5``."""
-    unit.level = call.number(0, lowest=0.0, highest=HIGHEST_LEVEL, default=0.0)
-
-
-def switch(unit: Generic, call: SimCall) -> None:
-    """``OUTP ON``."""
-    unit.is_on = call.boolean(0)
 
 
 def read(unit: Generic, call: SimCall) -> str:
@@ -56,12 +46,12 @@ HEADERS: Final = """\
 :SYSTem:HELP:HEADers?/qonly/
 """
 
+OWN: Final = Settings(say="{:.6E}".format)
+
 VOCABULARY: Final = Vocabulary(
     {
-        "[:SOURce]:LEVel": set_level,
-        "[:SOURce]:LEVel?": lambda u, _c: f"{u.level:.6E}",
-        ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": lambda u, _c: flag(u.is_on),
+        **OWN.number("[:SOURce]:LEVel", "level", 0.0, HIGHEST_LEVEL, default=0.0),
+        **OWN.switch(":OUTPut[:STATe]", "is_on"),
         ":MEASure?": read,
         ":SYSTem:HELP:HEADers?": list_headers,
     }

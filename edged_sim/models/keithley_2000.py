@@ -19,10 +19,12 @@ from edged_sim.models.families.meter import (
     set_autozero,
 )
 from edged_sim.scpi import (
+    OWN,
     Answer,
     Dialect,
     Later,
     ModelSpec,
+    Settings,
     SimCall,
     Vocabulary,
     below,
@@ -120,33 +122,17 @@ def set_nplc(unit: Keithley2000, call: SimCall, function: str) -> None:
     unit.settings[function].nplc = nplc
 
 
-def set_average(unit: Keithley2000, call: SimCall, function: str) -> None:
-    """``SENS:VOLT:AVER:STAT``."""
-    unit.settings[function].has_average = call.boolean(0)
-
-
-def set_average_count(unit: Keithley2000, call: SimCall, function: str) -> None:
-    """``SENS:VOLT:AVER:COUN``."""
-    unit.settings[function].averages = call.whole(0, lowest=1, highest=MOST_AVERAGES)
-
-
-def set_average_kind(unit: Keithley2000, call: SimCall, _function: str) -> None:
-    """``SENS:VOLT:AVER:TCON``."""
-    unit.moves = call.choice(0, {"MOVing": "MOV", "REPeat": "REP"})
-
-
 def take_reading(unit: Keithley2000, call: SimCall) -> Answer:
     """``READ?``: one reading, after the time that it takes."""
     return Later(unit.reading_s(), lambda now: _number(unit.read(call, now)))
 
 
+SETTINGS: Final = Settings(of=lambda u, _c, which: u.settings[which])
+
 EACH: Final = {
-    ":AVERage:STATe": set_average,
-    ":AVERage:STATe?": lambda u, _c, function: flag(u.settings[function].has_average),
-    ":AVERage:COUNt": set_average_count,
-    ":AVERage:COUNt?": lambda u, _c, function: str(u.settings[function].averages),
-    ":AVERage:TCONtrol": set_average_kind,
-    ":AVERage:TCONtrol?": lambda u, _c, _function: u.moves,
+    **SETTINGS.switch(":AVERage:STATe", "has_average"),
+    **SETTINGS.whole(":AVERage:COUNt", "averages", 1, MOST_AVERAGES),
+    **OWN.choice(":AVERage:TCONtrol", "moves", {"MOVing": "MOV", "REPeat": "REP"}),
 }
 RANGED: Final = {
     ":RANGe[:UPPer]": set_range,

@@ -26,6 +26,7 @@ from edged_sim.scpi import (
     Later,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     Vocabulary,
     below,
@@ -140,11 +141,6 @@ def functions(unit: Smu2400, _call: SimCall) -> str:
     return ",".join(text for name, text in names.items() if name in unit.functions)
 
 
-def set_concurrent(unit: Smu2400, call: SimCall) -> None:
-    """``:SENS:FUNC:CONC ON``."""
-    unit.is_concurrent = call.boolean(0)
-
-
 def set_nplc(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:CURR:NPLC``: one value for all functions."""
     unit.nplc = call.number(0, lowest=0.01, highest=10.0, default=1.0)
@@ -212,31 +208,6 @@ def _count(call: SimCall, other: int) -> int:
     return count
 
 
-def set_delay(unit: Smu2400, call: SimCall) -> None:
-    """``:SOUR:DEL``."""
-    unit.delay_s = call.number(0, lowest=0.0, highest=LONGEST_DELAY_S, unit="S")
-
-
-def set_off_state(unit: Smu2400, call: SimCall) -> None:
-    """``:OUTP:SMOD``."""
-    unit.off_state = call.choice(0, OFF_STATES)
-
-
-def set_remote_sense(unit: Smu2400, call: SimCall) -> None:
-    """``:SYST:RSEN``."""
-    unit.has_remote_sense = call.boolean(0)
-
-
-def set_averages(unit: Smu2400, call: SimCall) -> None:
-    """``:SENS:AVER:COUN``."""
-    unit.averages = call.whole(0, lowest=1, highest=100)
-
-
-def set_averaging(unit: Smu2400, call: SimCall) -> None:
-    """``:SENS:AVER``."""
-    unit.has_average = call.boolean(0)
-
-
 def _number(value: float) -> str:
     return f"{value:+.6E}"
 
@@ -250,6 +221,8 @@ SENSE_WORDS: Final = {
     ":NPLCycles?": lambda u, _c, _function: f"{u.nplc:.2f}",
 }
 
+OWN: Final = Settings(say="{:.5f}".format)
+
 VOCABULARY: Final = Vocabulary(
     {
         **keithley_words(_number),
@@ -257,8 +230,7 @@ VOCABULARY: Final = Vocabulary(
         ":SOURce<n>:VOLTage:MODE?": lambda _u, _c: "FIX",
         ":SOURce<n>:CURRent:MODE": set_mode,
         ":SOURce<n>:CURRent:MODE?": lambda _u, _c: "FIX",
-        ":SOURce<n>:DELay": set_delay,
-        ":SOURce<n>:DELay?": lambda u, _c: f"{u.delay_s:.5f}",
+        **OWN.number(":SOURce<n>:DELay", "delay_s", 0.0, LONGEST_DELAY_S, unit="S"),
         "[:SENSe<n>]:CURRent[:DC]:PROTection[:LEVel]": set_amps_limit,
         "[:SENSe<n>]:CURRent[:DC]:PROTection[:LEVel]?": lambda u, _c: _number(u.output.amps_limit),
         "[:SENSe<n>]:CURRent[:DC]:PROTection:TRIPped?": lambda u, c: u.tripped(c, is_current=False),
@@ -267,20 +239,16 @@ VOCABULARY: Final = Vocabulary(
         "[:SENSe<n>]:VOLTage[:DC]:PROTection:TRIPped?": lambda u, c: u.tripped(c, is_current=True),
         "[:SENSe<n>]:FUNCtion[:ON]": set_functions,
         "[:SENSe<n>]:FUNCtion[:ON]?": functions,
-        "[:SENSe<n>]:FUNCtion:CONCurrent": set_concurrent,
-        "[:SENSe<n>]:FUNCtion:CONCurrent?": lambda u, _c: flag(u.is_concurrent),
-        "[:SENSe<n>]:AVERage:COUNt": set_averages,
-        "[:SENSe<n>]:AVERage:COUNt?": lambda u, _c: str(u.averages),
-        "[:SENSe<n>]:AVERage[:STATe]": set_averaging,
-        "[:SENSe<n>]:AVERage[:STATe]?": lambda u, _c: flag(u.has_average),
+        **OWN.switch("[:SENSe<n>]:FUNCtion:CONCurrent", "is_concurrent"),
+        **OWN.whole("[:SENSe<n>]:AVERage:COUNt", "averages", 1, 100),
+        **OWN.switch("[:SENSe<n>]:AVERage[:STATe]", "has_average"),
         **below("[:SENSe<n>]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
         **below("[:SENSe<n>]:CURRent[:DC]", "CURR", SENSE_WORDS),
         ":FORMat:ELEMents": set_elements,
         ":FORMat:ELEMents?": lambda u, _c: ",".join(u.elements),
         ":OUTPut<n>[:STATe]": switch,
         ":OUTPut<n>[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        ":OUTPut<n>:SMODe": set_off_state,
-        ":OUTPut<n>:SMODe?": lambda u, _c: u.off_state,
+        **OWN.choice(":OUTPut<n>:SMODe", "off_state", OFF_STATES),
         ":READ?": take_readings,
         ":MEASure?": measure,
         ":MEASure:VOLTage?": measure,
@@ -289,8 +257,7 @@ VOCABULARY: Final = Vocabulary(
         ":ARM:COUNt?": lambda u, _c: str(u.arms),
         ":TRIGger:COUNt": set_triggers,
         ":TRIGger:COUNt?": lambda u, _c: str(u.triggers),
-        ":SYSTem:RSENse": set_remote_sense,
-        ":SYSTem:RSENse?": lambda u, _c: flag(u.has_remote_sense),
+        **OWN.switch(":SYSTem:RSENse", "has_remote_sense"),
         ":SYSTem:BEEPer:STATe": lambda _u, _c: None,
     }
 )

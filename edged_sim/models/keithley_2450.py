@@ -23,11 +23,13 @@ from edged_sim.models.families.keithley_smu import (
 )
 from edged_sim.models.families.source import LINE_CYCLE_S, switch
 from edged_sim.scpi import (
+    OWN,
     Answer,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     Vocabulary,
     below,
@@ -164,31 +166,6 @@ def set_sense_range(unit: Smu2450, call: SimCall, function: str) -> None:
     sense.range, sense.is_auto = nearest_at_least(asked / OVER_RANGE, steps), False
 
 
-def set_sense_auto(unit: Smu2450, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:RANG:AUTO``."""
-    unit.sense[function].is_auto = call.boolean(0)
-
-
-def set_nplc(unit: Smu2450, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:NPLC``."""
-    unit.sense[function].nplc = call.number(0, lowest=0.01, highest=10.0, default=1.0)
-
-
-def set_remote_sense(unit: Smu2450, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:RSEN``: four wires."""
-    unit.sense[function].is_remote = call.boolean(0)
-
-
-def set_averages(unit: Smu2450, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:AVER:COUN``."""
-    unit.sense[function].averages = call.whole(0, lowest=1, highest=100)
-
-
-def set_averaging(unit: Smu2450, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:AVER``."""
-    unit.sense[function].has_average = call.boolean(0)
-
-
 def take_reading(unit: Smu2450, call: SimCall) -> Answer:
     """``:READ? "defbuffer1",SOUR,READ``: the last of the readings that it takes."""
     elements = _elements(call, 1)
@@ -233,11 +210,6 @@ def trace_data(unit: Smu2450, call: SimCall) -> str:
     return _told(list(unit.buffer)[first - 1 : last], _elements(call, 3))
 
 
-def set_count(unit: Smu2450, call: SimCall) -> None:
-    """``:SENS:COUN``."""
-    unit.count = call.whole(0, lowest=1, highest=MOST_READINGS)
-
-
 def set_language(_unit: Smu2450, call: SimCall) -> None:
     """``*LANG TSP``: counts after the next power-up, which does not come here."""
     call.choice(0, {"SCPI": "", "TSP": "", "SCPI2400": ""})
@@ -253,19 +225,17 @@ SOURCE_WORDS: Final = {
     ":READ:BACK": set_read_back,
     ":READ:BACK?": lambda u, _c, function: flag(u.reads_back[function]),
 }
+SENSE: Final = Settings(of=lambda u, _c, which: u.sense[which], say=_number)
+
 SENSE_WORDS: Final = {
     ":RANGe[:UPPer]": set_sense_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.sense[function].range),
-    ":RANGe:AUTO": set_sense_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: flag(u.sense[function].is_auto),
-    ":NPLCycles": set_nplc,
-    ":NPLCycles?": lambda u, _c, function: _number(u.sense[function].nplc),
-    ":RSENse": set_remote_sense,
-    ":RSENse?": lambda u, _c, function: flag(u.sense[function].is_remote),
-    ":AVERage:COUNt": set_averages,
-    ":AVERage:COUNt?": lambda u, _c, function: str(u.sense[function].averages),
-    ":AVERage[:STATe]": set_averaging,
-    ":AVERage[:STATe]?": lambda u, _c, function: flag(u.sense[function].has_average),
+    **SENSE.switch(":RANGe:AUTO", "is_auto"),
+    **SENSE.number(":NPLCycles", "nplc", 0.01, 10.0, default=1.0),
+    # Four wires.
+    **SENSE.switch(":RSENse", "is_remote"),
+    **SENSE.whole(":AVERage:COUNt", "averages", 1, 100),
+    **SENSE.switch(":AVERage[:STATe]", "has_average"),
 }
 OFF_WORDS: Final = {
     ":SMODe": set_off_state,
@@ -287,8 +257,7 @@ VOCABULARY: Final = Vocabulary(
         **below(":SOURce<n>:CURRent", "CURR", SOURCE_WORDS),
         "[:SENSe]:FUNCtion[:ON]": set_sensed,
         "[:SENSe]:FUNCtion[:ON]?": lambda u, _c: f'"{SENSED_ANSWERS[u.sensed]}"',
-        "[:SENSe]:COUNt": set_count,
-        "[:SENSe]:COUNt?": lambda u, _c: str(u.count),
+        **OWN.whole("[:SENSe]:COUNt", "count", 1, MOST_READINGS),
         **below("[:SENSe]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
         **below("[:SENSe]:CURRent[:DC]", "CURR", SENSE_WORDS),
         **below("[:SENSe]:RESistance[:DC]", "RES", SENSE_WORDS),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from edged_sim.models.families.source import SourceUnit, switch
 from edged_sim.scpi import (
+    OWN,
     Dialect,
     ModelSpec,
     ScpiError,
@@ -94,11 +95,6 @@ def set_auto(unit: K6221, call: SimCall) -> None:
 def set_filter(unit: K6221, call: SimCall) -> None:
     """``:SOUR:CURR:FILT``."""
     unit.has_filter = call.boolean(0)
-
-
-def set_earth(unit: K6221, call: SimCall) -> None:
-    """``:OUTP:LTE``."""
-    unit.is_earthed = call.boolean(0)
 
 
 def set_form(unit: K6221, call: SimCall) -> None:
@@ -202,8 +198,7 @@ VOCABULARY: Final = Vocabulary(
         ":SOURce:SWEep:ABORt": lambda _u, _c: None,
         ":OUTPut[:STATe]": switch,
         ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        ":OUTPut:LTEarth": set_earth,
-        ":OUTPut:LTEarth?": lambda u, _c: flag(u.is_earthed),
+        **OWN.switch(":OUTPut:LTEarth", "is_earthed"),
         ":OUTPut:INTerlock:TRIPped?": lambda _u, _c: "1",
     }
 )

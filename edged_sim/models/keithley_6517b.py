@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from edged_sim.models.families.source import LINE_CYCLE_S, SourceUnit, switch
 from edged_sim.scpi import (
+    OWN,
     Answer,
     Dialect,
     Later,
@@ -109,16 +110,6 @@ def set_function(unit: K6517b, call: SimCall) -> None:
     unit.measured = call.choice(0, names)
 
 
-def set_check(unit: K6517b, call: SimCall) -> None:
-    """``:SYST:ZCH``."""
-    unit.has_check = call.boolean(0)
-
-
-def set_correct(unit: K6517b, call: SimCall) -> None:
-    """``:SYST:ZCOR``."""
-    unit.is_corrected = call.boolean(0)
-
-
 def set_elements(unit: K6517b, call: SimCall) -> None:
     """``:FORM:ELEM READ``."""
     names = {"READing": "READ", "TSTamp": "TST", "RNUMber": "RNUM", "UNITs": "UNIT"}
@@ -171,10 +162,8 @@ VOCABULARY: Final = Vocabulary(
         ":SOURce:CURRent:LIMit[:STATe]?": lambda u, c: flag(u.output.is_in_compliance(c.now)),
         ":OUTPut[:STATe]": switch,
         ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        ":SYSTem:ZCHeck[:STATe]": set_check,
-        ":SYSTem:ZCHeck[:STATe]?": lambda u, _c: flag(u.has_check),
-        ":SYSTem:ZCORrect[:STATe]": set_correct,
-        ":SYSTem:ZCORrect[:STATe]?": lambda u, _c: flag(u.is_corrected),
+        **OWN.switch(":SYSTem:ZCHeck[:STATe]", "has_check"),
+        **OWN.switch(":SYSTem:ZCORrect[:STATe]", "is_corrected"),
         "[:SENSe]:FUNCtion": set_function,
         "[:SENSe]:FUNCtion?": lambda u, _c: f'"{u.measured}:DC"',
         **below("[:SENSe]:CURRent[:DC]", "CURR", SENSE_WORDS),

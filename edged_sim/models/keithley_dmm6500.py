@@ -24,11 +24,13 @@ from edged_sim.models.families.meter import (
 )
 from edged_sim.physics import RIPPLE_HZ
 from edged_sim.scpi import (
+    OWN,
     Answer,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     Vocabulary,
     flag,
@@ -158,37 +160,10 @@ def set_function(unit: Dmm6500, call: SimCall) -> None:
     unit.function = call.choice(0, FUNCTION_NAMES)
 
 
-def set_nplc(unit: Dmm6500, call: SimCall, function: str) -> None:
-    """``:SENS:VOLT:NPLC``."""
-    unit.settings[function].nplc = call.number(
-        0, lowest=LOWEST_NPLC, highest=HIGHEST_NPLC, default=1.0
-    )
-
-
-def set_average_count(unit: Dmm6500, call: SimCall, function: str) -> None:
-    """``:SENS:VOLT:AVER:COUN``."""
-    unit.settings[function].averages = call.whole(0, lowest=1, highest=100)
-
-
-def set_average(unit: Dmm6500, call: SimCall, function: str) -> None:
-    """``:SENS:VOLT:AVER``."""
-    unit.settings[function].has_average = call.boolean(0)
-
-
 def set_band(unit: Dmm6500, call: SimCall, function: str) -> None:
     """``:SENS:VOLT:AC:DET:BAND``: 3, 30 or 300 Hz."""
     asked = call.number(0, lowest=3.0, highest=300.0, default=3.0)
     unit.settings[function].band_hz = nearest_at_least(asked, (3.0, 30.0, 300.0))
-
-
-def set_samples(unit: Dmm6500, call: SimCall) -> None:
-    """``:SENS:COUN``."""
-    unit.samples = call.whole(0, lowest=1, highest=MOST_SAMPLES)
-
-
-def set_temperature_unit(unit: Dmm6500, call: SimCall) -> None:
-    """``:SENS:TEMP:UNIT``."""
-    unit.temperature_unit = call.choice(0, {"CELSius": "CELS", "KELVin": "KELV"})
 
 
 def take_readings(unit: Dmm6500, call: SimCall) -> Answer:
@@ -244,11 +219,11 @@ def _check_buffer(call: SimCall, place: int) -> None:
         raise ScpiError(-224)
 
 
+SETTINGS: Final = Settings(of=lambda u, _c, which: u.settings[which], say="{:g}".format)
+
 AVERAGE_WORDS: Final = {
-    ":AVERage:COUNt": set_average_count,
-    ":AVERage:COUNt?": lambda u, _c, function: str(u.settings[function].averages),
-    ":AVERage[:STATe]": set_average,
-    ":AVERage[:STATe]?": lambda u, _c, function: flag(u.settings[function].has_average),
+    **SETTINGS.whole(":AVERage:COUNt", "averages", 1, 100),
+    **SETTINGS.switch(":AVERage[:STATe]", "has_average"),
 }
 RANGED_WORDS: Final = {
     ":RANGe[:UPPer]": set_range,
@@ -257,8 +232,7 @@ RANGED_WORDS: Final = {
     ":RANGe:AUTO?": lambda u, _c, function: flag(u.settings[function].is_auto),
 }
 CLOCKED_WORDS: Final = {
-    ":NPLCycles": set_nplc,
-    ":NPLCycles?": lambda u, _c, function: f"{u.settings[function].nplc:g}",
+    **SETTINGS.number(":NPLCycles", "nplc", LOWEST_NPLC, HIGHEST_NPLC, default=1.0),
     ":AZERo[:STATe]": set_autozero,
     ":AZERo[:STATe]?": lambda u, _c, function: flag(u.settings[function].has_autozero),
 }
@@ -279,10 +253,12 @@ VOCABULARY: Final = Vocabulary(
         ),
         "[:SENSe<n>]:FUNCtion[:ON]": set_function,
         "[:SENSe<n>]:FUNCtion[:ON]?": lambda u, _c: f'"{u.function}"',
-        "[:SENSe<n>]:COUNt": set_samples,
-        "[:SENSe<n>]:COUNt?": lambda u, _c: str(u.samples),
-        "[:SENSe<n>]:TEMPerature:UNIT": set_temperature_unit,
-        "[:SENSe<n>]:TEMPerature:UNIT?": lambda u, _c: u.temperature_unit,
+        **OWN.whole("[:SENSe<n>]:COUNt", "samples", 1, MOST_SAMPLES),
+        **OWN.choice(
+            "[:SENSe<n>]:TEMPerature:UNIT",
+            "temperature_unit",
+            {"CELSius": "CELS", "KELVin": "KELV"},
+        ),
         "[:SENSe<n>]:AZERo:ONCE": lambda _u, _c: None,
         ":READ?": take_readings,
         ":FETCh?": fetch,

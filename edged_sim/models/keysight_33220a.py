@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from edged_sim.models.families.generator import Generator, GeneratorOutput
-from edged_sim.scpi import Dialect, Function, ModelSpec, ScpiError, SimCall, Vocabulary, flag
+from edged_sim.scpi import (
+    Dialect,
+    Function,
+    ModelSpec,
+    ScpiError,
+    Settings,
+    SimCall,
+    Vocabulary,
+    flag,
+)
 
 LOWEST_HZ: Final = 1e-6
 NO_LOAD: Final = 9.9e37
@@ -201,11 +210,6 @@ def load(unit: Agilent33220a, call: SimCall) -> str:
     return _number(NO_LOAD if math.isinf(ohms) else ohms)
 
 
-def set_polarity(unit: Agilent33220a, call: SimCall) -> None:
-    """``OUTP:POL``."""
-    unit.mode(call).polarity = call.choice(0, {"NORMal": "NORM", "INVerted": "INV"})
-
-
 def set_bursting(unit: Agilent33220a, call: SimCall) -> None:
     """``BURS:STAT``."""
     unit.mode(call).is_bursting = call.boolean(0)
@@ -221,11 +225,6 @@ def set_cycles(unit: Agilent33220a, call: SimCall) -> None:
     unit.mode(call).cycles = call.whole(0, lowest=1, highest=MOST_CYCLES)
 
 
-def set_trigger(unit: Agilent33220a, call: SimCall) -> None:
-    """``TRIG:SOUR``."""
-    unit.mode(call).trigger = call.choice(0, TRIGGERS)
-
-
 def trigger(unit: Agilent33220a, _call: SimCall) -> None:
     """``*TRG``: only where a burst waits for the bus."""
     if not any(mode.is_bursting and mode.trigger == "BUS" for mode in unit.modes.values()):
@@ -233,6 +232,8 @@ def trigger(unit: Agilent33220a, _call: SimCall) -> None:
 
 
 SOURCE: Final = "[:SOURce<n>]"
+
+ITS_MODE: Final = Settings(of=lambda u, c: u.mode(c))
 
 WORDS: Final[Mapping[str, Function[Any]]] = {
     f"{SOURCE}:FUNCtion[:SHAPe]": set_function,
@@ -253,16 +254,14 @@ WORDS: Final[Mapping[str, Function[Any]]] = {
     ":OUTPut<n>[:STATe]?": lambda u, c: flag(u.output(c).is_on),
     ":OUTPut<n>:LOAD": set_load,
     ":OUTPut<n>:LOAD?": load,
-    ":OUTPut<n>:POLarity": set_polarity,
-    ":OUTPut<n>:POLarity?": lambda u, c: u.mode(c).polarity,
+    **ITS_MODE.choice(":OUTPut<n>:POLarity", "polarity", {"NORMal": "NORM", "INVerted": "INV"}),
     f"{SOURCE}:BURSt:STATe": set_bursting,
     f"{SOURCE}:BURSt:STATe?": lambda u, c: flag(u.mode(c).is_bursting),
     f"{SOURCE}:BURSt:MODE": set_burst_mode,
     f"{SOURCE}:BURSt:MODE?": lambda u, c: u.mode(c).mode,
     f"{SOURCE}:BURSt:NCYCles": set_cycles,
     f"{SOURCE}:BURSt:NCYCles?": lambda u, c: _number(u.mode(c).cycles),
-    ":TRIGger<n>:SOURce": set_trigger,
-    ":TRIGger<n>:SOURce?": lambda u, c: u.mode(c).trigger,
+    **ITS_MODE.choice(":TRIGger<n>:SOURce", "trigger", TRIGGERS),
     "*TRG": trigger,
     ":SYSTem:BEEPer": lambda _u, _c: None,
 }

@@ -21,6 +21,7 @@ from edged_sim.scpi import (
     Later,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     Vocabulary,
     below,
@@ -218,16 +219,6 @@ def configuration(unit: Truevolt, _call: SimCall) -> str:
     return f'"{unit.function} {_number(settings.range)},{_number(settings.range * 3e-7)}"'
 
 
-def set_samples(unit: Truevolt, call: SimCall) -> None:
-    """``SAMP:COUN``."""
-    unit.samples = call.whole(0, lowest=1, highest=MOST_SAMPLES)
-
-
-def set_trigger(unit: Truevolt, call: SimCall) -> None:
-    """``TRIG:SOUR``."""
-    unit.trigger = call.choice(0, {"IMMediate": "IMM", "EXTernal": "EXT", "BUS": "BUS"})
-
-
 def show_text(_unit: Truevolt, call: SimCall) -> None:
     """``DISP:TEXT``: nobody stands before this one."""
     call.text(0)
@@ -269,6 +260,8 @@ def per_function(
     return table
 
 
+OWN: Final = Settings(say="{:+d}".format)
+
 WORDS: Final[Mapping[str, Any]] = {
     ":CONFigure?": configuration,
     "[:SENSe]:FUNCtion[:ON]": set_function,
@@ -279,10 +272,10 @@ WORDS: Final[Mapping[str, Any]] = {
     ":ABORt": abort,
     "*OPT?": lambda _u, _c: "0",
     "*TRG": trigger,
-    ":SAMPle:COUNt": set_samples,
-    ":SAMPle:COUNt?": lambda u, _c: f"{u.samples:+d}",
-    ":TRIGger:SOURce": set_trigger,
-    ":TRIGger:SOURce?": lambda u, _c: u.trigger,
+    **OWN.row(":SAMPle:COUNt", "samples", lambda _u, c: c.whole(0, lowest=1, highest=MOST_SAMPLES)),
+    **OWN.choice(
+        ":TRIGger:SOURce", "trigger", {"IMMediate": "IMM", "EXTernal": "EXT", "BUS": "BUS"}
+    ),
     ":DATA:POINts?": lambda u, _c: f"{len(u.memory):+d}",
     ":ROUTe:TERMinals?": lambda _u, _c: "FRON",
     ":DISPlay:TEXT[:DATA]": show_text,

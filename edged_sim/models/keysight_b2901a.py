@@ -13,6 +13,7 @@ from typing import Final
 
 from edged_sim.models.families.source import LINE_CYCLE_S, SourceUnit, switch
 from edged_sim.scpi import (
+    OWN,
     Answer,
     Dialect,
     Later,
@@ -214,21 +215,6 @@ def fetch(unit: B2901a, call: SimCall) -> str:
     return unit.last_reading
 
 
-def set_auto_on(unit: B2901a, call: SimCall) -> None:
-    """``:OUTP:ON:AUTO``."""
-    unit.switches_on_by_itself = call.boolean(0)
-
-
-def set_off_mode(unit: B2901a, call: SimCall) -> None:
-    """``:OUTP:OFF:MODE``."""
-    unit.off_mode = call.choice(0, OFF_MODES)
-
-
-def set_remote(unit: B2901a, call: SimCall) -> None:
-    """``:SENS:REM``: four wires."""
-    unit.is_remote = call.boolean(0)
-
-
 def _number(value: float) -> str:
     mantissa, _, exponent = f"{value:+.8E}".partition("E")
     return f"{mantissa}E{int(exponent):+04d}"
@@ -270,8 +256,8 @@ VOCABULARY: Final = Vocabulary(
         ":SENSe<n>:FUNCtion[:ON]": lambda u, c: set_measured(u, c, is_on=True),
         ":SENSe<n>:FUNCtion:OFF": lambda u, c: set_measured(u, c, is_on=False),
         ":SENSe<n>:FUNCtion:OFF:ALL": lambda u, _c: u.measured.clear(),
-        ":SENSe<n>:REMote": set_remote,
-        ":SENSe<n>:REMote?": lambda u, _c: flag(u.is_remote),
+        # Four wires.
+        **OWN.switch(":SENSe<n>:REMote", "is_remote"),
         ":FORMat:ELEMents:SENSe": set_elements,
         ":FORMat:ELEMents:SENSe?": lambda u, _c: ",".join(u.elements),
         ":MEASure?": measure,
@@ -280,10 +266,8 @@ VOCABULARY: Final = Vocabulary(
         ":FETCh?": fetch,
         ":OUTPut<n>[:STATe]": switch,
         ":OUTPut<n>[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        ":OUTPut<n>:ON:AUTO": set_auto_on,
-        ":OUTPut<n>:ON:AUTO?": lambda u, _c: flag(u.switches_on_by_itself),
-        ":OUTPut<n>:OFF:MODE": set_off_mode,
-        ":OUTPut<n>:OFF:MODE?": lambda u, _c: u.off_mode,
+        **OWN.switch(":OUTPut<n>:ON:AUTO", "switches_on_by_itself"),
+        **OWN.choice(":OUTPut<n>:OFF:MODE", "off_mode", OFF_MODES),
         ":ABORt[:ALL]": lambda _u, _c: None,
     }
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from edged_sim.models.families.supply import Supply, SupplyChannel
-from edged_sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
+from edged_sim.scpi import OWN, Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
 
 OVER_VOLTAGE: Final = 1.1
 """Highest protection level, of the rated voltage."""
@@ -136,11 +136,6 @@ def set_sense(unit: E36312a, call: SimCall) -> None:
         channel.is_remote_sensed = is_remote
 
 
-def select(unit: E36312a, call: SimCall) -> None:
-    """``INST:NSEL 2``."""
-    unit.selected = call.whole(0, lowest=1, highest=3)
-
-
 def apply(unit: E36312a, call: SimCall) -> None:
     """``APPL CH1,5,1``."""
     number = call.choice(0, {"CH1": 1, "CH2": 2, "CH3": 3})
@@ -209,8 +204,7 @@ VOCABULARY: Final = Vocabulary(
         ":STATus:QUEStionable:INSTrument:ISUMmary<n>:CONDition?": lambda u, c: str(
             u.channels[c.suffix(highest=3)].condition(c.now)
         ),
-        ":INSTrument:NSELect": select,
-        ":INSTrument:NSELect?": lambda u, _c: str(u.selected),
+        **OWN.whole(":INSTrument:NSELect", "selected", 1, 3),
         ":APPLy": apply,
         ":SYSTem:LOCal": lambda _u, _c: None,
         ":SYSTem:REMote": lambda _u, _c: None,

@@ -20,7 +20,7 @@ from edged_sim.models.families.e3600 import (
     Ranges,
     set_volts,
 )
-from edged_sim.scpi import ModelSpec, SimCall, SimUnit, Vocabulary, flag
+from edged_sim.scpi import OWN, ModelSpec, SimCall, SimUnit, Vocabulary
 
 BEYOND: Final = 1.1
 """Highest protection level, of the highest voltage."""
@@ -51,11 +51,6 @@ def set_tracked_volts(unit: E3646a, call: SimCall) -> None:
         other.set_volts(min(unit.channel.source.volts, other.most[0]), call.now)
 
 
-def set_tracking(unit: E3646a, call: SimCall) -> None:
-    """``OUTP:TRAC ON``."""
-    unit.has_tracking = call.boolean(0)
-
-
 VOCABULARY: Final = Vocabulary(
     {
         **E3600_WORDS,
@@ -63,8 +58,7 @@ VOCABULARY: Final = Vocabulary(
         **RANGE_WORDS,
         **OVP_WORDS,
         "[:SOURce]:VOLTage[:LEVel][:IMMediate][:AMPLitude]": set_tracked_volts,
-        ":OUTPut:TRACk[:STATe]": set_tracking,
-        ":OUTPut:TRACk[:STATe]?": lambda u, _c: flag(u.has_tracking),
+        **OWN.switch(":OUTPut:TRACk[:STATe]", "has_tracking"),
     }
 )
 

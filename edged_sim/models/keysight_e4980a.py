@@ -20,6 +20,7 @@ from edged_sim.scpi import (
     Later,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     SimUnit,
     Vocabulary,
@@ -124,13 +125,6 @@ def _number(value: float) -> str:
     return f"{value:+.5E}"
 
 
-def set_frequency(unit: E4980a, call: SimCall) -> None:
-    """``:FREQ``."""
-    unit.hertz = call.number(
-        0, lowest=LOWEST_HZ, highest=unit.highest_hz, default=1000.0, unit="HZ"
-    )
-
-
 def set_volts(unit: E4980a, call: SimCall) -> None:
     """``:VOLT``: to 2 V without option 001; the level is a voltage from then on."""
     unit.volts = call.number(0, lowest=unit.lowest_v, highest=2.0, default=1.0, unit="V")
@@ -150,21 +144,11 @@ def level(unit: E4980a, _call: SimCall, *, is_current: bool) -> str:
     return _number(unit.amps if is_current else unit.volts)
 
 
-def set_function(unit: E4980a, call: SimCall) -> None:
-    """``:FUNC:IMP CPD``."""
-    unit.function = call.choice(0, {name: name for name in FUNCTIONS})
-
-
 def set_range(unit: E4980a, call: SimCall) -> None:
     """``:FUNC:IMP:RANG``: the next range; autorange is off after it."""
     asked = call.number(0, lowest=RANGES[0], highest=RANGES[-1], unit="OHM")
     unit.range_ohms = next(step for step in RANGES if asked <= step)
     unit.is_auto = False
-
-
-def set_auto(unit: E4980a, call: SimCall) -> None:
-    """``:FUNC:IMP:RANG:AUTO``."""
-    unit.is_auto = call.boolean(0)
 
 
 def set_aperture(unit: E4980a, call: SimCall) -> None:
@@ -216,16 +200,6 @@ def set_bias(unit: E4980a, call: SimCall) -> None:
     unit.bias_volts = volts
 
 
-def set_biasing(unit: E4980a, call: SimCall) -> None:
-    """``:BIAS:STAT ON``."""
-    unit.has_bias = call.boolean(0)
-
-
-def set_levelled(unit: E4980a, call: SimCall) -> None:
-    """``:AMPL:ALC``."""
-    unit.is_levelled = call.boolean(0)
-
-
 def correct(unit: E4980a, call: SimCall) -> None:
     """``:CORR:OPEN``: runs on while the line is free; measurements wait for its end."""
     if call.now < unit.busy_until:
@@ -246,41 +220,38 @@ def condition(unit: E4980a, call: SimCall) -> str:
     return f"{word:+d}"
 
 
-def set_continuous(unit: E4980a, call: SimCall) -> None:
-    """``:INIT:CONT``."""
-    unit.is_continuous = call.boolean(0)
-
+OWN: Final = Settings(say=_number)
 
 VOCABULARY: Final = Vocabulary(
     {
-        ":FREQuency[:CW]": set_frequency,
-        ":FREQuency[:CW]?": lambda u, _c: _number(u.hertz),
+        **OWN.row(
+            ":FREQuency[:CW]",
+            "hertz",
+            lambda u, c: c.number(
+                0, lowest=LOWEST_HZ, highest=u.highest_hz, default=1000.0, unit="HZ"
+            ),
+        ),
         ":VOLTage[:LEVel]": set_volts,
         ":VOLTage[:LEVel]?": lambda u, c: level(u, c, is_current=False),
         ":CURRent[:LEVel]": set_amps,
         ":CURRent[:LEVel]?": lambda u, c: level(u, c, is_current=True),
-        ":FUNCtion:IMPedance[:TYPE]": set_function,
-        ":FUNCtion:IMPedance[:TYPE]?": lambda u, _c: u.function,
+        **OWN.choice(":FUNCtion:IMPedance[:TYPE]", "function", tuple(FUNCTIONS)),
         ":FUNCtion:IMPedance:RANGe[:VALue]": set_range,
         ":FUNCtion:IMPedance:RANGe[:VALue]?": lambda u, _c: _number(u.range_ohms),
-        ":FUNCtion:IMPedance:RANGe:AUTO": set_auto,
-        ":FUNCtion:IMPedance:RANGe:AUTO?": lambda u, _c: flag(u.is_auto),
+        **OWN.switch(":FUNCtion:IMPedance:RANGe:AUTO", "is_auto"),
         ":APERture": set_aperture,
         ":APERture?": lambda u, _c: f"{u.speed},{u.averages:+d}",
         ":TRIGger:SOURce": set_trigger,
         ":TRIGger:SOURce?": lambda u, _c: u.trigger,
         ":TRIGger[:IMMediate]": trigger,
         "*TRG": trigger,
-        ":INITiate:CONTinuous": set_continuous,
-        ":INITiate:CONTinuous?": lambda u, _c: flag(u.is_continuous),
+        **OWN.switch(":INITiate:CONTinuous", "is_continuous"),
         ":FETCh[:IMPedance][:FORMatted]?": fetch,
         ":ABORt": abort,
-        ":BIAS:STATe": set_biasing,
-        ":BIAS:STATe?": lambda u, _c: flag(u.has_bias),
+        **OWN.switch(":BIAS:STATe", "has_bias"),
         ":BIAS:VOLTage[:LEVel]": set_bias,
         ":BIAS:VOLTage[:LEVel]?": lambda u, _c: _number(u.bias_volts),
-        ":AMPLitude:ALC": set_levelled,
-        ":AMPLitude:ALC?": lambda u, _c: flag(u.is_levelled),
+        **OWN.switch(":AMPLitude:ALC", "is_levelled"),
         ":CORRection:OPEN[:EXECute]": correct,
         ":CORRection:OPEN:STATe": lambda u, c: set_correction(u, c, "OPEN"),
         ":CORRection:OPEN:STATe?": lambda u, _c: flag(u.corrections["OPEN"]),

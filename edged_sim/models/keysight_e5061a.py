@@ -24,6 +24,7 @@ from edged_sim.scpi import (
     Later,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     SimUnit,
     Vocabulary,
@@ -201,21 +202,6 @@ def set_attenuator(_unit: Ena, _call: SimCall) -> None:
     raise ScpiError(200, "Option not installed")
 
 
-def set_output(unit: Ena, call: SimCall) -> None:
-    """``:OUTP``."""
-    unit.is_on = call.boolean(0)
-
-
-def set_averages(unit: Ena, call: SimCall) -> None:
-    """``:SENS1:AVER:COUN``."""
-    unit.averages = call.whole(0, lowest=1, highest=999)
-
-
-def set_averaging(unit: Ena, call: SimCall) -> None:
-    """``:SENS1:AVER ON``."""
-    unit.is_averaging = call.boolean(0)
-
-
 def set_count(unit: Ena, call: SimCall) -> None:
     """``:CALC1:PAR:COUN``."""
     unit.count = call.whole(0, lowest=1, highest=TRACES)
@@ -258,11 +244,6 @@ def frequencies(unit: Ena, call: SimCall) -> str | bytes:
     """``:SENS1:FREQ:DATA?``."""
     _channel(call)
     return unit.reply([unit.span.frequency(place, unit.points) for place in range(unit.points)])
-
-
-def set_form(unit: Ena, call: SimCall) -> None:
-    """``:FORM:DATA``."""
-    unit.form = call.choice(0, {"ASCii": "ASC", "REAL": "REAL", "REAL32": "REAL32"})
 
 
 def set_order(unit: Ena, call: SimCall) -> None:
@@ -347,6 +328,8 @@ def marked_value(unit: Ena, call: SimCall) -> str:
 
 LEVEL: Final = ":SOURce<n>:POWer[:LEVel][:IMMediate][:AMPLitude]"
 MARKER: Final = ":CALCulate<n>:MARKer<n>"
+OWN: Final = Settings(say="{:+d}".format)
+
 VOCABULARY: Final = Vocabulary(
     {
         ":SENSe<n>:FREQuency:STARt": lambda u, c: u.span.begin(c),
@@ -365,17 +348,16 @@ VOCABULARY: Final = Vocabulary(
         ":SENSe<n>:SWEep:TIME?": lambda u, _c: _number(u.sweep_s),
         ":SENSe<n>:BANDwidth[:RESolution]": set_bandwidth,
         ":SENSe<n>:BANDwidth[:RESolution]?": lambda u, _c: _number(u.bandwidth_hz),
-        ":SENSe<n>:AVERage:COUNt": set_averages,
-        ":SENSe<n>:AVERage:COUNt?": lambda u, _c: f"{u.averages:+d}",
-        ":SENSe<n>:AVERage[:STATe]": set_averaging,
-        ":SENSe<n>:AVERage[:STATe]?": lambda u, _c: flag(u.is_averaging),
+        **OWN.row(
+            ":SENSe<n>:AVERage:COUNt", "averages", lambda _u, c: c.whole(0, lowest=1, highest=999)
+        ),
+        **OWN.switch(":SENSe<n>:AVERage[:STATe]", "is_averaging"),
         ":SENSe<n>:AVERage:CLEar": lambda _u, _c: None,
         ":SENSe<n>:CORRection:STATe?": lambda u, _c: flag(u.is_corrected),
         LEVEL: set_level,
         f"{LEVEL}?": lambda u, _c: _number(u.dbm),
         ":SOURce<n>:POWer:ATTenuation": set_attenuator,
-        ":OUTPut[:STATe]": set_output,
-        ":OUTPut[:STATe]?": lambda u, _c: flag(u.is_on),
+        **OWN.switch(":OUTPut[:STATe]", "is_on"),
         ":CALCulate<n>:PARameter:COUNt": set_count,
         ":CALCulate<n>:PARameter:COUNt?": lambda u, _c: f"{u.count:+d}",
         ":CALCulate<n>:PARameter<n>:DEFine": define,
@@ -391,8 +373,7 @@ VOCABULARY: Final = Vocabulary(
         f"{MARKER}:FUNCtion:EXECute": search,
         f"{MARKER}:X?": marked_frequency,
         f"{MARKER}:Y?": marked_value,
-        ":FORMat:DATA": set_form,
-        ":FORMat:DATA?": lambda u, _c: u.form,
+        **OWN.choice(":FORMat:DATA", "form", {"ASCii": "ASC", "REAL": "REAL", "REAL32": "REAL32"}),
         ":FORMat:BORDer": set_order,
         ":FORMat:BORDer?": lambda u, _c: "SWAP" if u.is_swapped else "NORM",
         ":INITiate<n>:CONTinuous": set_continuous,

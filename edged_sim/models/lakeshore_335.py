@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from edged_sim.models.families.stage import BASE_K, NOISE_K, Stage
-from edged_sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, flag
+from edged_sim.scpi import OWN, Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, flag
 
 RISE_K: Final = (0.0, 10.0, 100.0, 400.0, 400.0, 400.0)
 """What off, low, medium and high, or five ranges, can warm a stage by."""
@@ -217,11 +217,6 @@ def heater_status(unit: Model335, call: SimCall) -> str:
     return "0"
 
 
-def set_remote(unit: Model335, call: SimCall) -> None:
-    """``MODE 0|1|2``."""
-    unit.mode = call.whole(0, lowest=0, highest=2)
-
-
 WORDS: Final[Mapping[str, Any]] = {
     "KRDG?": lambda u, c: _number(u.kelvin(c)),
     "CRDG?": lambda u, c: _number(u.kelvin(c) - KELVIN_AT_ZERO_C),
@@ -244,8 +239,7 @@ WORDS: Final[Mapping[str, Any]] = {
     "TLIMIT?": limit,
     "INNAME": set_name,
     "INNAME?": name,
-    "MODE": set_remote,
-    "MODE?": lambda u, _c: str(u.mode),
+    **OWN.whole("MODE", "mode", 0, 2),
 }
 """What every controller of this kind understands."""
 

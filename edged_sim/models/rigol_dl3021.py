@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from edged_sim.models.families.load import ElectronicLoad, set_load_level, switch_input
-from edged_sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, Vocabulary, flag
+from edged_sim.scpi import OWN, Dialect, ModelSpec, ScpiError, SimCall, Vocabulary, flag
 
 IDLE_A: Final = 0.000067
 """What the meter shows with the input off."""
@@ -82,11 +82,6 @@ def set_sense(unit: Dl3021, call: SimCall) -> None:
     unit.has_sense = call.boolean(0)
 
 
-def set_transient_mode(unit: Dl3021, call: SimCall) -> None:
-    """``:SOUR:CURR:TRAN:MODE``."""
-    unit.transient_mode = call.choice(0, {"CONTinuous": "CONT", "PULSe": "PULS", "TOGGle": "TOGG"})
-
-
 def set_transient_level(unit: Dl3021, call: SimCall, name: str) -> None:
     """``:SOUR:CURR:TRAN:ALEV`` and ``:BLEV``."""
     unit.transient[name] = call.number(0, lowest=0.0, highest=unit.range_a, unit="A")
@@ -121,8 +116,11 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:CURRent:SLEW:NEGative?": lambda u, _c: f"{u.slew['fall']:.6f}",
         "[:SOURce]:CURRent:VON": set_von,
         "[:SOURce]:CURRent:VON?": lambda u, _c: f"{u.von:.6f}",
-        "[:SOURce]:CURRent:TRANsient:MODE": set_transient_mode,
-        "[:SOURce]:CURRent:TRANsient:MODE?": lambda u, _c: u.transient_mode,
+        **OWN.choice(
+            "[:SOURce]:CURRent:TRANsient:MODE",
+            "transient_mode",
+            {"CONTinuous": "CONT", "PULSe": "PULS", "TOGGle": "TOGG"},
+        ),
         "[:SOURce]:CURRent:TRANsient:ALEVel": lambda u, c: set_transient_level(u, c, "a"),
         "[:SOURce]:CURRent:TRANsient:ALEVel?": lambda u, _c: f"{u.transient['a']:.6f}",
         "[:SOURce]:CURRent:TRANsient:BLEVel": lambda u, c: set_transient_level(u, c, "b"),

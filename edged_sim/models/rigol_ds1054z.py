@@ -15,10 +15,12 @@ from typing import Any, Final
 
 from edged_sim.models.families.scope import Capture, Scope, set_shown
 from edged_sim.scpi import (
+    OWN,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     Vocabulary,
     block,
@@ -185,16 +187,6 @@ def set_probe(unit: Ds1054z, call: SimCall) -> None:
     channel.probe = asked
 
 
-def set_coupling(unit: Ds1054z, call: SimCall) -> None:
-    """``:CHAN<n>:COUP``."""
-    unit.channel(call).coupling = call.choice(0, {"AC": "AC", "DC": "DC", "GND": "GND"})
-
-
-def set_bandwidth(unit: Ds1054z, call: SimCall) -> None:
-    """``:CHAN<n>:BWL``."""
-    unit.channel(call).bandwidth = call.choice(0, {"20M": "20M", "OFF": "OFF"})
-
-
 def set_time_division(unit: Ds1054z, call: SimCall) -> None:
     """``:TIM:MAIN:SCAL``."""
     unit.time_division_s = call.number(0, lowest=5e-9, highest=50.0, unit="S")
@@ -240,16 +232,6 @@ def trigger_status(unit: Ds1054z, _call: SimCall) -> str:
     return "STOP" if not unit.is_running else "AUTO" if unit.sweep == "AUTO" else "TD"
 
 
-def set_sweep(unit: Ds1054z, call: SimCall) -> None:
-    """``:TRIG:SWE``."""
-    unit.sweep = call.choice(0, {"AUTO": "AUTO", "NORMal": "NORM", "SINGle": "SING"})
-
-
-def set_trigger_source(unit: Ds1054z, call: SimCall) -> None:
-    """``:TRIG:EDGE:SOUR``."""
-    unit.trigger_source = call.choice(0, {f"CHANnel{n}": f"CHAN{n}" for n in unit.channels})
-
-
 def set_trigger_level(unit: Ds1054z, call: SimCall) -> None:
     """``:TRIG:EDGE:LEV``: five divisions around the offset."""
     channel = unit.channels[int(unit.trigger_source[-1])]
@@ -257,12 +239,6 @@ def set_trigger_level(unit: Ds1054z, call: SimCall) -> None:
     unit.trigger_level_v = call.number(
         0, lowest=-most - channel.offset_v, highest=most - channel.offset_v, unit="V"
     )
-
-
-def set_trigger_slope(unit: Ds1054z, call: SimCall) -> None:
-    """``:TRIG:EDGE:SLOP``."""
-    slopes = {"POSitive": "POS", "NEGative": "NEG", "RFALl": "RFAL"}
-    unit.trigger_slope = call.choice(0, slopes)
 
 
 def measure(unit: Ds1054z, call: SimCall) -> str:
@@ -292,16 +268,6 @@ def set_wave_mode(unit: Ds1054z, call: SimCall) -> None:
 def set_wave_format(_unit: Ds1054z, call: SimCall) -> None:
     """``:WAV:FORM``: this unit is asked for bytes only."""
     call.choice(0, {"BYTE": "BYTE"})
-
-
-def set_first_point(unit: Ds1054z, call: SimCall) -> None:
-    """``:WAV:STAR``, from 1."""
-    unit.first_point = call.whole(0, lowest=1, highest=_available(unit))
-
-
-def set_last_point(unit: Ds1054z, call: SimCall) -> None:
-    """``:WAV:STOP``, included."""
-    unit.last_point = call.whole(0, lowest=1, highest=_available(unit))
 
 
 def _is_raw(unit: Ds1054z) -> bool:
@@ -358,6 +324,8 @@ def screenshot(unit: Ds1054z, call: SimCall) -> Later:
     return Later(PICTURE_S, finish)
 
 
+CHANNEL: Final = Settings(of=lambda u, c: u.channel(c))
+
 VOCABULARY: Final = Vocabulary(
     {
         ":CHANnel<n>:DISPlay": set_shown,
@@ -366,12 +334,10 @@ VOCABULARY: Final = Vocabulary(
         ":CHANnel<n>:SCALe?": lambda u, c: _number(u.channel(c).division_v),
         ":CHANnel<n>:OFFSet": set_offset,
         ":CHANnel<n>:OFFSet?": lambda u, c: _number(u.channel(c).offset_v),
-        ":CHANnel<n>:COUPling": set_coupling,
-        ":CHANnel<n>:COUPling?": lambda u, c: u.channel(c).coupling,
+        **CHANNEL.choice(":CHANnel<n>:COUPling", "coupling", ("AC", "DC", "GND")),
         ":CHANnel<n>:PROBe": set_probe,
         ":CHANnel<n>:PROBe?": lambda u, c: _number(u.channel(c).probe),
-        ":CHANnel<n>:BWLimit": set_bandwidth,
-        ":CHANnel<n>:BWLimit?": lambda u, c: u.channel(c).bandwidth,
+        **CHANNEL.choice(":CHANnel<n>:BWLimit", "bandwidth", ("20M", "OFF")),
         ":TIMebase[:MAIN]:SCALe": set_time_division,
         ":TIMebase[:MAIN]:SCALe?": lambda u, _c: _number(u.time_division_s),
         ":TIMebase[:MAIN]:OFFSet": set_time_offset,
@@ -389,14 +355,21 @@ VOCABULARY: Final = Vocabulary(
         ":TRIGger:STATus?": trigger_status,
         ":TRIGger:MODE": lambda _u, c: c.choice(0, {"EDGE": None}),
         ":TRIGger:MODE?": lambda _u, _c: "EDGE",
-        ":TRIGger:SWEep": set_sweep,
-        ":TRIGger:SWEep?": lambda u, _c: u.sweep,
-        ":TRIGger:EDGe:SOURce": set_trigger_source,
-        ":TRIGger:EDGe:SOURce?": lambda u, _c: u.trigger_source,
+        **OWN.choice(
+            ":TRIGger:SWEep", "sweep", {"AUTO": "AUTO", "NORMal": "NORM", "SINGle": "SING"}
+        ),
+        **OWN.row(
+            ":TRIGger:EDGe:SOURce",
+            "trigger_source",
+            lambda u, c: c.choice(0, {f"CHANnel{n}": f"CHAN{n}" for n in u.channels}),
+        ),
         ":TRIGger:EDGe:LEVel": set_trigger_level,
         ":TRIGger:EDGe:LEVel?": lambda u, _c: _number(u.trigger_level_v),
-        ":TRIGger:EDGe:SLOPe": set_trigger_slope,
-        ":TRIGger:EDGe:SLOPe?": lambda u, _c: u.trigger_slope,
+        **OWN.choice(
+            ":TRIGger:EDGe:SLOPe",
+            "trigger_slope",
+            {"POSitive": "POS", "NEGative": "NEG", "RFALl": "RFAL"},
+        ),
         ":MEASure:ITEM": lambda _u, c: c.choice(0, dict.fromkeys(ITEMS)),
         ":MEASure:ITEM?": measure,
         ":WAVeform:SOURce": set_wave_source,
@@ -405,10 +378,16 @@ VOCABULARY: Final = Vocabulary(
         ":WAVeform:MODE?": lambda u, _c: u.wave_mode,
         ":WAVeform:FORMat": set_wave_format,
         ":WAVeform:FORMat?": lambda _u, _c: "BYTE",
-        ":WAVeform:STARt": set_first_point,
-        ":WAVeform:STARt?": lambda u, _c: str(u.first_point),
-        ":WAVeform:STOP": set_last_point,
-        ":WAVeform:STOP?": lambda u, _c: str(u.last_point),
+        # From 1.
+        **OWN.row(
+            ":WAVeform:STARt",
+            "first_point",
+            lambda u, c: c.whole(0, lowest=1, highest=_available(u)),
+        ),
+        # Included.
+        **OWN.row(
+            ":WAVeform:STOP", "last_point", lambda u, c: c.whole(0, lowest=1, highest=_available(u))
+        ),
         ":WAVeform:PREamble?": preamble,
         ":WAVeform:DATA?": data,
         ":DISPlay:DATA?": screenshot,

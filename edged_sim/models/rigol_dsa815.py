@@ -22,6 +22,7 @@ from edged_sim.models.families.radio import (
     power_sum,
 )
 from edged_sim.scpi import (
+    OWN,
     Answer,
     Dialect,
     Later,
@@ -161,34 +162,9 @@ def set_attenuation(unit: Dsa815, call: SimCall) -> None:
     unit.is_attenuation_auto = False
 
 
-def set_attenuation_auto(unit: Dsa815, call: SimCall) -> None:
-    """``:SENS:POW:RF:ATT:AUTO``."""
-    unit.is_attenuation_auto = call.boolean(0)
-
-
-def set_preamplifier(unit: Dsa815, call: SimCall) -> None:
-    """``:SENS:POW:RF:GAIN:STAT``."""
-    unit.has_preamplifier = call.boolean(0)
-
-
-def set_detector(unit: Dsa815, call: SimCall) -> None:
-    """``:SENS:DET:FUNC``."""
-    unit.detector = call.choice(0, DETECTORS)
-
-
-def set_unit(unit: Dsa815, call: SimCall) -> None:
-    """``:UNIT:POW``."""
-    unit.unit = call.choice(0, {name: name for name in UNITS})
-
-
 def set_mode(unit: Dsa815, call: SimCall) -> None:
     """``:TRAC1:MODE``."""
     unit.modes[call.suffix(highest=TRACES)] = call.choice(0, MODES)
-
-
-def set_averages(unit: Dsa815, call: SimCall) -> None:
-    """``:TRAC:AVER:COUN``."""
-    unit.averages = call.whole(0, lowest=1, highest=1000)
 
 
 def set_continuous(unit: Dsa815, call: SimCall) -> None:
@@ -261,11 +237,6 @@ def marked_level(unit: Dsa815, call: SimCall) -> str:
     return f"{unit.seen(call.now)[place].real:.6E}"
 
 
-def set_generator(unit: Dsa815, call: SimCall) -> None:
-    """``:OUTP:STAT``."""
-    unit.is_on = call.boolean(0)
-
-
 def set_generator_level(unit: Dsa815, call: SimCall) -> None:
     """``:SOUR:POW:LEV:IMM:AMPL``."""
     unit.generator_dbm = call.number(0, lowest=-40.0, highest=0.0, unit="DBM")
@@ -299,20 +270,15 @@ VOCABULARY: Final = Vocabulary(
         "[:SENSe]:SWEep:TIME:AUTO?": lambda u, _c: flag(u.set_sweep_s is None),
         "[:SENSe]:POWer[:RF]:ATTenuation": set_attenuation,
         "[:SENSe]:POWer[:RF]:ATTenuation?": lambda u, _c: str(u.attenuation_db),
-        "[:SENSe]:POWer[:RF]:ATTenuation:AUTO": set_attenuation_auto,
-        "[:SENSe]:POWer[:RF]:ATTenuation:AUTO?": lambda u, _c: flag(u.is_attenuation_auto),
-        "[:SENSe]:POWer[:RF]:GAIN[:STATe]": set_preamplifier,
-        "[:SENSe]:POWer[:RF]:GAIN[:STATe]?": lambda u, _c: flag(u.has_preamplifier),
-        "[:SENSe]:DETector[:FUNCtion]": set_detector,
-        "[:SENSe]:DETector[:FUNCtion]?": lambda u, _c: u.detector,
-        ":UNIT:POWer": set_unit,
-        ":UNIT:POWer?": lambda u, _c: u.unit,
+        **OWN.switch("[:SENSe]:POWer[:RF]:ATTenuation:AUTO", "is_attenuation_auto"),
+        **OWN.switch("[:SENSe]:POWer[:RF]:GAIN[:STATe]", "has_preamplifier"),
+        **OWN.choice("[:SENSe]:DETector[:FUNCtion]", "detector", DETECTORS),
+        **OWN.choice(":UNIT:POWer", "unit", UNITS),
         REFERENCE: set_reference,
         f"{REFERENCE}?": lambda u, _c: f"{u.reference_dbm:.6E}",
         ":TRACe<n>:MODE": set_mode,
         ":TRACe<n>:MODE?": lambda u, c: u.modes[c.suffix(highest=TRACES)],
-        ":TRACe:AVERage:COUNt": set_averages,
-        ":TRACe:AVERage:COUNt?": lambda u, _c: str(u.averages),
+        **OWN.whole(":TRACe:AVERage:COUNt", "averages", 1, 1000),
         ":TRACe:AVERage:RESet": lambda _u, _c: None,
         ":TRACe[:DATA]?": trace,
         ":FORMat[:TRACe][:DATA]": set_format,
@@ -329,8 +295,7 @@ VOCABULARY: Final = Vocabulary(
         ":CALCulate:MARKer<n>:MAXimum:MAX": to_peak,
         ":CALCulate:MARKer<n>:X?": marked_frequency,
         ":CALCulate:MARKer<n>:Y?": marked_level,
-        ":OUTPut[:STATe]": set_generator,
-        ":OUTPut[:STATe]?": lambda u, _c: flag(u.is_on),
+        **OWN.switch(":OUTPut[:STATe]", "is_on"),
         LEVEL: set_generator_level,
         f"{LEVEL}?": lambda u, _c: f"{u.generator_dbm:.6E}",
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from edged_sim.models.families.load import ElectronicLoad, set_load_level, switch_input
-from edged_sim.scpi import Dialect, ModelSpec, SimCall, Vocabulary, flag
+from edged_sim.scpi import OWN, Dialect, ModelSpec, SimCall, Vocabulary, flag
 
 MODES: Final = {"CURRent": "CC", "VOLTage": "CV", "RESistance": "CR", "POWer": "CP"}
 LOW_RANGE_V: Final = 36.0
@@ -71,11 +71,6 @@ def set_von(unit: Sdl1020x, call: SimCall) -> None:
     unit.apply(call.now)
 
 
-def set_sense(unit: Sdl1020x, call: SimCall) -> None:
-    """``SYST:SENS ON``."""
-    unit.has_sense = call.boolean(0)
-
-
 def set_trip(unit: Sdl1020x, call: SimCall, what: str) -> None:
     """``:SOUR:CURR:PROT:LEV 7``."""
     most = unit.highest_a if what == "CURR" else unit.highest_w
@@ -131,8 +126,7 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:VOLTage[:LEVel]:ON?": lambda u, _c: f"{u.von:.3f}",
         "[:SOURce]:INPut[:STATe]": switch_input,
         "[:SOURce]:INPut[:STATe]?": ask_input,
-        ":SYSTem:SENSe[:STATe]": set_sense,
-        ":SYSTem:SENSe[:STATe]?": lambda u, _c: flag(u.has_sense),
+        **OWN.switch(":SYSTem:SENSe[:STATe]", "has_sense"),
         ":MEASure:VOLTage[:DC]?": lambda u, c: measure(u, c, "V"),
         ":MEASure:CURRent[:DC]?": lambda u, c: measure(u, c, "A"),
         ":MEASure:POWer[:DC]?": lambda u, c: measure(u, c, "W"),

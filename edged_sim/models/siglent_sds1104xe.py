@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged_sim.models.families.scope import Capture, Scope, set_shown
-from edged_sim.scpi import Dialect, Later, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, block
+from edged_sim.scpi import (
+    Dialect,
+    Later,
+    ModelSpec,
+    ScpiError,
+    Settings,
+    SimCall,
+    SimUnit,
+    Vocabulary,
+    block,
+)
 from edged_sim.signals import bmp
 
 CODES_PER_DIVISION: Final = 25
@@ -155,11 +165,6 @@ def set_offset(unit: Sds1104xe, call: SimCall) -> None:
     channel.offset_v = _value(unit, call, -most, most, "V")
 
 
-def set_coupling(unit: Sds1104xe, call: SimCall) -> None:
-    """``C<n>:CPL``."""
-    unit.channel(call).coupling = call.choice(0, {"D1M": "D1M", "A1M": "A1M", "GND": "GND"})
-
-
 def set_attenuation(unit: Sds1104xe, call: SimCall) -> None:
     """``C<n>:ATTN``: the division follows."""
     channel = unit.channel(call)
@@ -212,12 +217,6 @@ def set_trigger_level(unit: Sds1104xe, call: SimCall) -> None:
     channel.trigger_level_v = _value(
         unit, call, -most - channel.offset_v, most - channel.offset_v, "V"
     )
-
-
-def set_trigger_slope(unit: Sds1104xe, call: SimCall) -> None:
-    """``C<n>:TRSL``."""
-    slopes = {"POS": "POS", "NEG": "NEG", "WINDOW": "WINDOW"}
-    unit.channel(call).trigger_slope = call.choice(0, slopes)
 
 
 def measure(unit: Sds1104xe, call: SimCall) -> str:
@@ -296,22 +295,14 @@ def execution_error(unit: Sds1104xe, call: SimCall) -> str:
     return unit.say(call, str(code))
 
 
-def set_depth(unit: Sds1104xe, call: SimCall) -> None:
-    """``MSIZ``."""
-    unit.depth = call.choice(0, {depth: depth for depth in DEPTHS})
-
-
-def set_acquisition(unit: Sds1104xe, call: SimCall) -> None:
-    """``ACQW SAMPLING`` or ``ACQW AVERAGE,16``."""
-    modes = ("SAMPLING", "PEAK_DETECT", "AVERAGE", "HIGH_RES")
-    unit.acquisition = call.choice(0, {mode: mode for mode in modes})
-
-
 def state(unit: Sds1104xe, call: SimCall) -> str:
     """``SAST?``."""
     texts = {"AUTO": "Auto", "STOP": "Stop", "NORM": "Trig'd"}
     return unit.say(call, texts.get(unit.mode, "Ready"))
 
+
+CHANNEL: Final = Settings(of=lambda u, c: u.channel(c), answer=lambda u, c, text: u.say(c, text))
+OWN: Final = Settings(answer=lambda u, c, text: u.say(c, text))
 
 VOCABULARY: Final = Vocabulary(
     {
@@ -321,8 +312,7 @@ VOCABULARY: Final = Vocabulary(
         "C<n>:VDIV?": lambda u, c: u.say(c, _number(u.channel(c).division_v), "V"),
         "C<n>:OFST": set_offset,
         "C<n>:OFST?": lambda u, c: u.say(c, _number(u.channel(c).offset_v), "V"),
-        "C<n>:CPL": set_coupling,
-        "C<n>:CPL?": lambda u, c: u.say(c, u.channel(c).coupling),
+        **CHANNEL.choice("C<n>:CPL", "coupling", ("D1M", "A1M", "GND")),
         "C<n>:ATTN": set_attenuation,
         "C<n>:ATTN?": lambda u, c: u.say(c, f"{u.channel(c).attenuation:g}"),
         "C<n>:TRA": set_shown,
@@ -332,8 +322,7 @@ VOCABULARY: Final = Vocabulary(
         "TRDL": set_delay,
         "TRDL?": lambda u, c: u.say(c, _number(u.delay_s), "S"),
         "SARA?": lambda u, c: u.say(c, _si(u.samples_per_s(), "Sa/s")),
-        "MSIZ": set_depth,
-        "MSIZ?": lambda u, c: u.say(c, u.depth),
+        **OWN.choice("MSIZ", "depth", tuple(DEPTHS)),
         "TRMD": set_mode,
         "TRMD?": lambda u, c: u.say(c, u.mode),
         "ARM": arm,
@@ -345,11 +334,14 @@ VOCABULARY: Final = Vocabulary(
         "TRSE?": lambda u, c: u.say(c, f"EDGE,SR,{u.trigger_source},HT,OFF"),
         "C<n>:TRLV": set_trigger_level,
         "C<n>:TRLV?": lambda u, c: u.say(c, _number(u.channel(c).trigger_level_v), "V"),
-        "C<n>:TRSL": set_trigger_slope,
-        "C<n>:TRSL?": lambda u, c: u.say(c, u.channel(c).trigger_slope),
+        **CHANNEL.choice("C<n>:TRSL", "trigger_slope", ("POS", "NEG", "WINDOW")),
         "C<n>:PAVA?": measure,
-        "ACQW": set_acquisition,
-        "ACQW?": lambda u, c: u.say(c, u.acquisition),
+        # Or ``ACQW AVERAGE,16``.
+        **OWN.choice(
+            "ACQW",
+            "acquisition",
+            ("SAMPLING", "PEAK_DETECT", "AVERAGE", "HIGH_RES"),
+        ),
         "WFSU": set_waveform,
         "WFSU?": lambda u, c: u.say(c, f"SP,{u.sparsing},NP,{u.points},FP,{u.first_point}"),
         "C<n>:WF?": waveform,

@@ -20,6 +20,7 @@ from edged_sim.scpi import (
     Dialect,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     SimUnit,
     Vocabulary,
@@ -137,46 +138,6 @@ def _state(call: SimCall) -> bool:
     return call.boolean(0)
 
 
-def set_headers(unit: Tbs, call: SimCall) -> None:
-    """``HEADer OFF``."""
-    unit.has_headers = call.boolean(0)
-
-
-def set_division(unit: Tbs, call: SimCall) -> None:
-    """``CH1:SCAle``: 2 mV to 5 V with a 1x probe."""
-    unit.channel(call).division_v = call.number(0, lowest=0.002, highest=5.0, unit="V")
-
-
-def set_offset(unit: Tbs, call: SimCall) -> None:
-    """``CH1:OFFSet``."""
-    unit.channel(call).offset_v = call.number(0, lowest=-25.0, highest=25.0, unit="V")
-
-
-def set_position(unit: Tbs, call: SimCall) -> None:
-    """``CH1:POSition``, in divisions."""
-    unit.channel(call).position = call.number(0, lowest=-5.0, highest=5.0)
-
-
-def set_coupling(unit: Tbs, call: SimCall) -> None:
-    """``CH1:COUPling``."""
-    unit.channel(call).coupling = call.choice(0, {"AC": "AC", "DC": "DC", "GND": "GND"})
-
-
-def set_bandwidth(unit: Tbs, call: SimCall) -> None:
-    """``CH1:BANdwidth``."""
-    unit.channel(call).bandwidth = call.choice(0, {"TWEnty": "TWE", "FULl": "FULL"})
-
-
-def set_time_division(unit: Tbs, call: SimCall) -> None:
-    """``HORizontal:SCAle``."""
-    unit.time_division_s = call.number(0, lowest=2e-9, highest=100.0, unit="S")
-
-
-def set_time_position(unit: Tbs, call: SimCall) -> None:
-    """``HORizontal:POSition``."""
-    unit.time_position = call.number(0, lowest=-1000.0, highest=1000.0, unit="S")
-
-
 def set_depth(unit: Tbs, call: SimCall) -> None:
     """``HORizontal:RECOrdlength``: one of the menu's."""
     asked = call.whole(0, lowest=unit.depths[0], highest=unit.depths[-1])
@@ -195,37 +156,6 @@ def set_running(unit: Tbs, call: SimCall) -> None:
         for number in unit.shown():
             unit.trace(number, call.now)
         unit.is_running = is_running and unit.stop_after != "SEQ"
-
-
-def set_stop_after(unit: Tbs, call: SimCall) -> None:
-    """``ACQuire:STOPAfter``."""
-    unit.stop_after = call.choice(0, {"RUNSTop": "RUNST", "SEQuence": "SEQ"})
-
-
-def set_mode(unit: Tbs, call: SimCall) -> None:
-    """``ACQuire:MODe``."""
-    modes = {"SAMple": "SAM", "PEAKdetect": "PEAK", "HIRes": "HIR", "AVErage": "AVE"}
-    unit.mode = call.choice(0, modes)
-
-
-def set_averages(unit: Tbs, call: SimCall) -> None:
-    """``ACQuire:NUMAVg``."""
-    unit.averages = call.whole(0, lowest=2, highest=512)
-
-
-def set_trigger_source(unit: Tbs, call: SimCall) -> None:
-    """``TRIGger:A:EDGE:SOUrce CH1``."""
-    unit.trigger_source = call.choice(0, {f"CH{n}": f"CH{n}" for n in unit.channels})
-
-
-def set_trigger_slope(unit: Tbs, call: SimCall) -> None:
-    """``TRIGger:A:EDGE:SLOpe``."""
-    unit.trigger_slope = call.choice(0, {"RISe": "RIS", "FALL": "FALL"})
-
-
-def set_trigger_mode(unit: Tbs, call: SimCall) -> None:
-    """``TRIGger:A:MODe``."""
-    unit.trigger_mode = call.choice(0, {"AUTO": "AUTO", "NORMal": "NORM"})
 
 
 def set_level(unit: Tbs, call: SimCall) -> None:
@@ -269,21 +199,6 @@ def set_data_source(unit: Tbs, call: SimCall) -> None:
     if not unit.channels[number].is_shown:
         raise ScpiError(-221)
     unit.data_source = number
-
-
-def set_first(unit: Tbs, call: SimCall) -> None:
-    """``DATa:STARt``."""
-    unit.first = call.whole(0, lowest=1, highest=unit.depths[-1])
-
-
-def set_last(unit: Tbs, call: SimCall) -> None:
-    """``DATa:STOP``."""
-    unit.last = call.whole(0, lowest=1, highest=unit.depths[-1])
-
-
-def set_width(unit: Tbs, call: SimCall) -> None:
-    """``WFMOutpre:BYT_Nr``."""
-    unit.width = call.whole(0, lowest=1, highest=2)
 
 
 def curve(unit: Tbs, call: SimCall) -> bytes | None:
@@ -349,44 +264,46 @@ def all_events(unit: Tbs, call: SimCall) -> str:
     return unit.say(call, told)
 
 
+OWN: Final = Settings(say=_number, answer=lambda u, c, text: u.say(c, text))
+CHANNEL: Final = Settings(
+    of=lambda u, c: u.channel(c), say=_number, answer=lambda u, c, text: u.say(c, text)
+)
+
 VOCABULARY: Final = Vocabulary(
     {
-        "HEADer": set_headers,
-        "HEADer?": lambda u, c: u.say(c, flag(u.has_headers)),
+        **OWN.switch("HEADer", "has_headers"),
         "*ESR?": event_status,
         "ALLEv?": all_events,
-        "CH<n>:SCAle": set_division,
-        "CH<n>:SCAle?": lambda u, c: u.say(c, _number(u.channel(c).division_v)),
-        "CH<n>:OFFSet": set_offset,
-        "CH<n>:OFFSet?": lambda u, c: u.say(c, _number(u.channel(c).offset_v)),
-        "CH<n>:POSition": set_position,
-        "CH<n>:POSition?": lambda u, c: u.say(c, _number(u.channel(c).position)),
-        "CH<n>:COUPling": set_coupling,
-        "CH<n>:COUPling?": lambda u, c: u.say(c, u.channel(c).coupling),
-        "CH<n>:BANdwidth": set_bandwidth,
-        "CH<n>:BANdwidth?": lambda u, c: u.say(c, u.channel(c).bandwidth),
+        # 2 mV to 5 V with a 1x probe.
+        **CHANNEL.number("CH<n>:SCAle", "division_v", 0.002, 5.0, unit="V"),
+        **CHANNEL.number("CH<n>:OFFSet", "offset_v", -25.0, 25.0, unit="V"),
+        # In divisions.
+        **CHANNEL.number("CH<n>:POSition", "position", -5.0, 5.0),
+        **CHANNEL.choice("CH<n>:COUPling", "coupling", ("AC", "DC", "GND")),
+        **CHANNEL.choice("CH<n>:BANdwidth", "bandwidth", {"TWEnty": "TWE", "FULl": "FULL"}),
         "SELect:CH<n>": set_shown,
         "SELect:CH<n>?": lambda u, c: u.say(c, flag(u.channel(c).is_shown)),
-        "HORizontal:SCAle": set_time_division,
-        "HORizontal:SCAle?": lambda u, c: u.say(c, _number(u.time_division_s)),
-        "HORizontal:POSition": set_time_position,
-        "HORizontal:POSition?": lambda u, c: u.say(c, _number(u.time_position)),
+        **OWN.number("HORizontal:SCAle", "time_division_s", 2e-9, 100.0, unit="S"),
+        **OWN.number("HORizontal:POSition", "time_position", -1000.0, 1000.0, unit="S"),
         "HORizontal:RECOrdlength": set_depth,
         "HORizontal:RECOrdlength?": lambda u, c: u.say(c, str(u.depth)),
         "ACQuire:STATE": set_running,
         "ACQuire:STATE?": lambda u, c: u.say(c, flag(u.is_running)),
-        "ACQuire:STOPAfter": set_stop_after,
-        "ACQuire:STOPAfter?": lambda u, c: u.say(c, u.stop_after),
-        "ACQuire:MODe": set_mode,
-        "ACQuire:MODe?": lambda u, c: u.say(c, u.mode),
-        "ACQuire:NUMAVg": set_averages,
-        "ACQuire:NUMAVg?": lambda u, c: u.say(c, str(u.averages)),
-        "TRIGger:A:EDGE:SOUrce": set_trigger_source,
-        "TRIGger:A:EDGE:SOUrce?": lambda u, c: u.say(c, u.trigger_source),
-        "TRIGger:A:EDGE:SLOpe": set_trigger_slope,
-        "TRIGger:A:EDGE:SLOpe?": lambda u, c: u.say(c, u.trigger_slope),
-        "TRIGger:A:MODe": set_trigger_mode,
-        "TRIGger:A:MODe?": lambda u, c: u.say(c, u.trigger_mode),
+        **OWN.choice("ACQuire:STOPAfter", "stop_after", {"RUNSTop": "RUNST", "SEQuence": "SEQ"}),
+        **OWN.choice(
+            "ACQuire:MODe",
+            "mode",
+            {"SAMple": "SAM", "PEAKdetect": "PEAK", "HIRes": "HIR", "AVErage": "AVE"},
+        ),
+        **OWN.whole("ACQuire:NUMAVg", "averages", 2, 512),
+        **OWN.row(
+            "TRIGger:A:EDGE:SOUrce",
+            "trigger_source",
+            lambda u, c: c.choice(0, {f"CH{n}": f"CH{n}" for n in u.channels}),
+            str,
+        ),
+        **OWN.choice("TRIGger:A:EDGE:SLOpe", "trigger_slope", {"RISe": "RIS", "FALL": "FALL"}),
+        **OWN.choice("TRIGger:A:MODe", "trigger_mode", {"AUTO": "AUTO", "NORMal": "NORM"}),
         "TRIGger:A:LEVel:CH<n>": set_level,
         "TRIGger:A:LEVel:CH<n>?": lambda u, c: u.say(
             c, _number(u.levels[c.suffix(highest=u.channel_count)])
@@ -400,13 +317,14 @@ VOCABULARY: Final = Vocabulary(
         "DATa:SOUrce?": lambda u, c: u.say(c, f"CH{u.data_source}"),
         "DATa:ENCdg": lambda _u, c: c.choice(0, {"RIBinary": None}),
         "DATa:ENCdg?": lambda u, c: u.say(c, "RIBINARY"),
-        "DATa:STARt": set_first,
-        "DATa:STARt?": lambda u, c: u.say(c, str(u.first)),
-        "DATa:STOP": set_last,
-        "DATa:STOP?": lambda u, c: u.say(c, str(u.last)),
+        **OWN.row(
+            "DATa:STARt", "first", lambda u, c: c.whole(0, lowest=1, highest=u.depths[-1]), str
+        ),
+        **OWN.row(
+            "DATa:STOP", "last", lambda u, c: c.whole(0, lowest=1, highest=u.depths[-1]), str
+        ),
         "WFMOutpre?": description,
-        "WFMOutpre:BYT_Nr": set_width,
-        "WFMOutpre:BYT_Nr?": lambda u, c: u.say(c, str(u.width)),
+        **OWN.whole("WFMOutpre:BYT_Nr", "width", 1, 2),
         "WFMOutpre:BIT_Nr?": lambda u, c: u.say(c, str(8 * u.width)),
         "WFMOutpre:ENCdg?": lambda u, c: u.say(c, FORMAT["ENCDG"]),
         "WFMOutpre:BN_Fmt?": lambda u, c: u.say(c, FORMAT["BN_FMT"]),

@@ -19,6 +19,7 @@ from edged_sim.scpi import (
     Later,
     ModelSpec,
     ScpiError,
+    Settings,
     SimCall,
     Vocabulary,
     flag,
@@ -180,11 +181,6 @@ def switch(unit: Gs200, call: SimCall) -> None:
     unit.output.switch(is_on=is_on, now=call.now)
 
 
-def set_monitor(unit: Gs200, call: SimCall) -> None:
-    """``:SENS 1``."""
-    unit.has_monitor = call.boolean(0)
-
-
 def measure(unit: Gs200, call: SimCall) -> Answer:
     """``:MEAS?``: the current of a voltage, the voltage of a current."""
     unit.move(call.now)
@@ -199,26 +195,6 @@ def measure(unit: Gs200, call: SimCall) -> Answer:
     return Later(unit.nplc * LINE_CYCLE_S + unit.monitor_delay_ms / 1000, finish)
 
 
-def set_nplc(unit: Gs200, call: SimCall) -> None:
-    """``:SENS:NPLC``: 1 to 25."""
-    unit.nplc = call.whole(0, lowest=1, highest=25)
-
-
-def set_monitor_delay(unit: Gs200, call: SimCall) -> None:
-    """``:SENS:DEL`` in milliseconds."""
-    unit.monitor_delay_ms = call.whole(0, lowest=0, highest=999_999)
-
-
-def set_remote_sense(unit: Gs200, call: SimCall) -> None:
-    """``:SENS:REM``."""
-    unit.has_remote_sense = call.boolean(0)
-
-
-def set_guard(unit: Gs200, call: SimCall) -> None:
-    """``:SENS:GUAR``."""
-    unit.has_guard = call.boolean(0)
-
-
 def begin_edit(unit: Gs200, _call: SimCall) -> None:
     """``:PROG:EDIT:STAR``: the program is empty after it."""
     unit.program.clear()
@@ -228,21 +204,6 @@ def begin_edit(unit: Gs200, _call: SimCall) -> None:
 def end_edit(unit: Gs200, _call: SimCall) -> None:
     """``:PROG:EDIT:END``."""
     unit.is_editing = False
-
-
-def set_slope(unit: Gs200, call: SimCall) -> None:
-    """``:PROG:SLOP``: seconds that a step takes."""
-    unit.slope_s = call.number(0, lowest=0.0, highest=LONGEST_S, unit="S")
-
-
-def set_interval(unit: Gs200, call: SimCall) -> None:
-    """``:PROG:INT``: seconds from step to step."""
-    unit.interval_s = call.number(0, lowest=SHORTEST_INTERVAL_S, highest=LONGEST_S, unit="S")
-
-
-def set_repeat(unit: Gs200, call: SimCall) -> None:
-    """``:PROG:REP``."""
-    unit.is_repeating = call.boolean(0)
 
 
 def run(unit: Gs200, call: SimCall) -> None:
@@ -275,6 +236,8 @@ def _number(value: float) -> str:
     return f"{value:+.6E}"
 
 
+OWN: Final = Settings(say=_number)
+
 VOCABULARY: Final = Vocabulary(
     {
         "*OPT?": lambda _u, _c: "/MON",
@@ -291,25 +254,21 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:PROTection:CURRent?": lambda u, _c: _number(u.output.amps_limit),
         ":OUTPut[:STATe]": switch,
         ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        ":SENSe[:STATe]": set_monitor,
-        ":SENSe[:STATe]?": lambda u, _c: flag(u.has_monitor),
-        ":SENSe:NPLC": set_nplc,
-        ":SENSe:NPLC?": lambda u, _c: str(u.nplc),
-        ":SENSe:DELay": set_monitor_delay,
-        ":SENSe:DELay?": lambda u, _c: str(u.monitor_delay_ms),
-        ":SENSe:REMote": set_remote_sense,
-        ":SENSe:REMote?": lambda u, _c: flag(u.has_remote_sense),
-        ":SENSe:GUARd": set_guard,
-        ":SENSe:GUARd?": lambda u, _c: flag(u.has_guard),
+        **OWN.switch(":SENSe[:STATe]", "has_monitor"),
+        # 1 to 25.
+        **OWN.whole(":SENSe:NPLC", "nplc", 1, 25),
+        # In milliseconds.
+        **OWN.whole(":SENSe:DELay", "monitor_delay_ms", 0, 999_999),
+        **OWN.switch(":SENSe:REMote", "has_remote_sense"),
+        **OWN.switch(":SENSe:GUARd", "has_guard"),
         ":MEASure?": measure,
         ":PROGram:EDIT:STARt": begin_edit,
         ":PROGram:EDIT:END": end_edit,
-        ":PROGram:SLOPe": set_slope,
-        ":PROGram:SLOPe?": lambda u, _c: _number(u.slope_s),
-        ":PROGram:INTerval": set_interval,
-        ":PROGram:INTerval?": lambda u, _c: _number(u.interval_s),
-        ":PROGram:REPeat": set_repeat,
-        ":PROGram:REPeat?": lambda u, _c: flag(u.is_repeating),
+        # Seconds that a step takes.
+        **OWN.number(":PROGram:SLOPe", "slope_s", 0.0, LONGEST_S, unit="S"),
+        # Seconds from step to step.
+        **OWN.number(":PROGram:INTerval", "interval_s", SHORTEST_INTERVAL_S, LONGEST_S, unit="S"),
+        **OWN.switch(":PROGram:REPeat", "is_repeating"),
         ":PROGram:RUN": run,
         ":PROGram:HOLD": pause,
         ":STATus:CONDition?": condition,

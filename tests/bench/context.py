@@ -19,12 +19,21 @@ class NoPlan:
 
 
 class NoNotes:
-    """``RunNotes`` that nobody keeps."""
+    """``RunLeases`` that nobody keeps."""
 
     def run_began(self, *_run: Any) -> None:
         return
 
     def run_ended(self, _run_id: str) -> None:
+        return
+
+    async def take(self, *_run: Any) -> str:
+        return ""
+
+    def pause(self, *_run: Any) -> None:
+        return
+
+    def end(self, _run_id: str) -> None:
         return
 
 
@@ -46,5 +55,5 @@ def bench_of(clock: Clock, *, store: dict[str, Any] | None = None, **given: Any)
     }
     settings.update((name, given.pop(name)) for name in tuple(given) if name not in usual)
     config: Any = SimpleNamespace(**settings)
-    books: Any = SimpleNamespace(**(store or {}))
+    books: Any = SimpleNamespace(**{"journal": None} | (store or {}))
     return Bench(config=config, clock=clock, store=books, **{**usual, **given})

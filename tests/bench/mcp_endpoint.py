@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edged.clock import Clock, SystemClock
-from edged.http.server import no_upgrade
+from edged.http.connection import no_upgrade
 from edged.protocol.http_rules import Guard
 from edged.surfaces.mcp.methods import allow_no_tool
 from edged.surfaces.mcp.seams import (

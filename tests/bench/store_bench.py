@@ -16,7 +16,7 @@ from edged.store.experience import CapabilityBook
 from edged.store.file import MIGRATIONS, DatabaseFile, Opened
 from edged.store.health import StoreState
 from edged.store.journal import Journal
-from edged.store.leases import LeaseRows
+from edged.store.kept import LeaseRows
 from edged.store.lockouts import Lockouts
 from edged.store.told_on import ToldOn
 from tests.bench.waiting import HANGS_S

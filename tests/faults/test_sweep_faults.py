@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.runs.sweeps.ramp import NETWORK_USUAL_S
+from edged.runs.sweeps.ramp_plan import NETWORK_USUAL_S
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.sim_bench import SimBench, running_bench

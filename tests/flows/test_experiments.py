@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from edged.runs.experiments.steps import Steps
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.sim_bench import running_bench
@@ -203,7 +204,7 @@ def test_a_step_that_fails_ends_the_run_as_failed_and_safe(engine: Engine) -> No
                                       "timeout_s": 0.2}))  # fmt: skip
     told = ended(engine, run_id)
     assert told["state"] == "failed"
-    assert "value > 9 did not hold" in told["error"]
+    assert "'value > 9' did not become true" in told["error"]
     assert not is_on(engine)
 
 
@@ -281,6 +282,21 @@ def test_a_watch_that_does_not_hold_aborts(engine: Engine) -> None:
     told = ended(engine, run_id)
     assert told["state"] == "stopped"
     assert "value < -1 does not hold" in told["reason"]
+
+
+def test_a_watch_in_which_edged_makes_a_mistake_ends_the_run(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_steps: Steps, _target: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(Steps, "look", broken)
+    watch = {"read": "m.measure_dc_voltage", "must": "value < 9", "every_s": 0.1, "else": "note"}
+    run_id = start(engine, plan(*ON, {"wait_s": 60}, watch=[watch]))
+    told = ended(engine, run_id)
+    assert (told["state"], told["verdict"]) == ("failed", "error")
+    assert "edged made a mistake" in told["error"]
+    assert not is_on(engine)
 
 
 def test_settled_is_what_stands_still(engine: Engine) -> None:

@@ -35,7 +35,7 @@ STREAMS = (WireKind.SOCKET, WireKind.SERIAL)
 TEXT = ScalarAnswer(type=AnswerType.STRING)
 NUMBER = ScalarAnswer(type=AnswerType.FLOAT)
 BYTES = WaveformAnswer(data="B?", dtype="u1")
-SLOW_S = 1.5
+SLOW_S = 10.0
 """What a busy machine takes besides."""
 
 

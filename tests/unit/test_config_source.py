@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from edged.config.kinds import MAX_BYTES, parse_scalar, parse_text, read_file
-from edged.profiles.format.plain_values import plain_tree
 from edged.yaml.source import _events
 from edged.yaml.tree import ListNode, MapNode, YamlProblem
 from tests.bench.engine_process import REPOSITORY
+from tests.bench.plain import plain_tree
 from tests.promises import promise
 
 

@@ -12,8 +12,7 @@ from aiohttp.http import RawRequestMessage
 
 from edged.clock import SystemClock
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
-from edged.http.connection import HttpConnection
-from edged.http.server import HttpServer
+from edged.http.connection import HttpConnection, HttpServer
 from tests.bench.mcp_client import Connection
 from tests.bench.waiting import HANGS_S
 from tests.wire.test_http_connection import statuses

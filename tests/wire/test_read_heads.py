@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.clock import SystemClock
-from edged.http.connection import HttpConnection
+from edged.http.connection import HttpConnection, HttpServer, no_upgrade
 from edged.http.read_heads import ReadHeads
-from edged.http.server import HttpServer, no_upgrade
 from tests.bench.recording_transport import RecordingTransport
 
 FIELDS = st.sampled_from(

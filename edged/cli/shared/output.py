@@ -53,6 +53,35 @@ def print_schema(schema: Mapping[str, Any], path: Path | None) -> None:
         write_text(path, json.dumps(schema, indent=1) + "\n")
 
 
+def put(value: Any, options: argparse.Namespace, draw: Callable[[Any], object]) -> int:
+    """Print a value as JSON where that is asked for, else as ``draw`` does; returns OK."""
+    if options.json:
+        print_json(value)
+    else:
+        draw(value)
+    return ExitStatus.OK
+
+
+def put_rows(
+    client: RpcClient,
+    options: argparse.Namespace,
+    rows: Sequence[Row],
+    columns: Mapping[str, str],
+    shown: Callable[[Row, Name], Row],
+    nothing: str,
+) -> int:
+    """Print rows as JSON, or as a table of what ``shown`` makes of each; returns OK.
+
+    Args:
+        nothing: what is printed where there are none.
+    """
+    if options.json or not rows:
+        return put(rows, options, lambda _: print(nothing))
+    name = namer(client)
+    print_table([shown(row, name) for row in rows], columns)
+    return ExitStatus.OK
+
+
 def print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
     """Rows as a table.
 
@@ -363,7 +392,12 @@ def aliased(instruments: Iterable[Mapping[str, Any]]) -> Name:
 def under_way(client: RpcClient, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Runs of get_status, or lockouts, with the name of their ``instrument`` and ``since`` when."""
     name = namer(client)
-    return [{**run, "instrument": name(run["instrument_id"]), "since": since(run)} for run in runs]
+    return [told_since(run, name) for run in runs]
+
+
+def told_since(run: Row, name: Name) -> dict[str, Any]:
+    """One of them."""
+    return {**run, "instrument": name(run["instrument_id"]), "since": since(run)}
 
 
 def show_under_way(

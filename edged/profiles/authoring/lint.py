@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -49,14 +49,13 @@ from edged.profiles.model import (
     Command,
     CommandStep,
     Connection,
-    ForStep,
     Parameter,
     ParameterType,
     Profile,
     RowStep,
     ScalarAnswer,
     Sequence,
-    Step,
+    walk,
 )
 from edged.profiles.naming import SHORT_LENGTH, sequence_tool_name, tool_name
 from edged.profiles.raw import identify, question_by_heart
@@ -444,14 +443,10 @@ def _lint_safety(profile: Profile, _library: ProfileLibrary, place: LintPlace) -
 
 
 def _ends_safe(sequence: Sequence, profile: Profile) -> bool:
-    def runs_safe(steps: tuple[Step, ...]) -> bool:
-        return any(
-            (isinstance(step, CommandStep) and profile.commands[step.command].is_safe)
-            or (isinstance(step, ForStep) and runs_safe(step.steps))
-            for step in steps
-        )
-
-    return runs_safe(sequence.finally_steps)
+    return any(
+        isinstance(step, CommandStep) and profile.commands[step.command].is_safe
+        for step in walk(sequence.finally_steps)
+    )
 
 
 def _lint_danger(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
@@ -688,7 +683,7 @@ def _lint_limits(profile: Profile, _library: ProfileLibrary, place: LintPlace) -
     if profile.limited is not None:
         return
     for sequence in profile.sequences.values():
-        steps = list(_flat(sequence.steps))
+        steps = list(walk(sequence.steps))
         rows = [step.columns.get("limited") for step in steps if isinstance(step, RowStep)]
         needed = {name for column in rows if column is not None for name in names_in(column)}
         telling = {
@@ -706,13 +701,6 @@ def _lint_limits(profile: Profile, _library: ProfileLibrary, place: LintPlace) -
             )
             suggestion = f"Name {', '.join(sorted(telling))} under limited."
             yield place.warning(f"sequences.{sequence.name}", message, suggestion)
-
-
-def _flat(steps: Iterable[Step]) -> Iterator[Step]:
-    for step in steps:
-        yield step
-        if isinstance(step, ForStep):
-            yield from _flat(step.steps)
 
 
 def _tells_state(command: Command) -> bool:

@@ -7,32 +7,16 @@ again: a unit that lost power has lost its set-point too, and the next step woul
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Final
 
-from edged.actions.action import Purpose, RunCommand, SendLines
+from edged.actions.action import Action, Purpose, RunCommand, SendLines
 from edged.actions.outcome import Outcome
-from edged.errors import EdgedError, ErrorCode, Failed
-from edged.profiles.model import ParameterType
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.sweeps.ramp_plan import (
-    arrived_by,
-    gap_s,
-    grid_of,
-    make_plan,
-    next_step,
-    setpoint_from,
-    slower,
-)
+from edged.runs.sweeps.ramp_plan import MOST_STALLS, STALL_S, gap_s, grid_of, is_stall, next_step
 from edged.runs.sweeps.sweep import SweptThing
-
-NETWORK_USUAL_S: Final = 0.02
-"""A network may hold back one write and not the next, so only so much is taken for the usual."""
-STALL_S: Final = 0.1
-MOST_STALLS: Final = 50
-"""Times in a row that the line did not take a step (it was pre-empted, or busy with others)."""
+from edged.yaml.tree import Scalar
 
 
 @record(frozen=False, eq=False)
@@ -43,6 +27,7 @@ class Axis:
         confirmed: the value that the unit last accepted; NaN until that is known.
         written_at: monotonic seconds by which that had reached the unit.
         meeting: the unit's, when ``confirmed`` was known to be its set-point.
+        rate: at which it was moved last, per second.
     """
 
     thing: SweptThing
@@ -50,6 +35,7 @@ class Axis:
     written_at: float = -math.inf
     meeting: object = None
     quickest_s: float = math.inf
+    rate: float = math.nan
 
     @property
     def tolerance(self) -> float:
@@ -71,7 +57,7 @@ class Mover:
     """
 
     bench: Bench
-    step: Callable[[str, str, object], RunCommand]
+    step: Callable[[str, str, Mapping[str, Scalar]], RunCommand]
     ask: Callable[[str, tuple[str, ...]], SendLines]
     rest: Callable[[float], Awaitable[None]]
     stands: Callable[[SweptThing, float], None]
@@ -83,21 +69,12 @@ class Mover:
             EdgedError: the unit did not take a step, or its set-point cannot be known.
         """
         thing = axis.thing
+        axis.rate = rate
         if math.isnan(axis.confirmed) or thing.instrument.meeting != axis.meeting:
             await self._look(axis)
-        interval_s = thing.plan.interval_ms / 1000
-        plan = make_plan(
-            start=axis.confirmed,
-            target=target,
-            rate_per_s=rate,
-            interval_s=interval_s,
-            resolution=grid_of(
-                thing.command, thing.plan.parameter, start=axis.confirmed, target=target
-            ),
-        )
+        plan = thing.ramp(axis.confirmed, target, rate)
         while True:
-            fastest = thing.fastest
-            now = plan if fastest is None else slower(plan, fastest, interval_s)
+            now = thing.now(plan)
             value = next_step(now, axis.confirmed)
             if value is None:
                 return
@@ -106,6 +83,19 @@ class Mover:
                 await self._look(axis)
                 continue
             await self._write(axis, value, now.rate_per_s)
+
+    async def put_back(self, axis: Axis, value: float) -> None:
+        """After a pause: where somebody has moved it, bring it back at its own rate.
+
+        Raises:
+            EdgedError: as ``move``.
+        """
+        if math.isnan(value):
+            return
+        axis.confirmed = math.nan
+        await self.move(axis, value, axis.rate)
+        # Whoever was in the middle of moving it looks again before the next step.
+        axis.meeting = None
 
     async def _look(self, axis: Axis) -> None:
         """Ask the unit what it holds as set.
@@ -117,16 +107,9 @@ class Mover:
         meeting = thing.instrument.meeting
         query = thing.setpoint_query
         outcome = await patiently(self.bench, lambda: self.ask(thing.instrument.id, (query,)))
-        answer = str(outcome.data["answer"] or "")
-        unit = thing.parameter.unit
-        held = setpoint_from(answer, unit, query, thing.plan.pattern, thing.plan.decimal)
+        held = thing.held_in(str(outcome.data["answer"] or ""))
         if abs(held - axis.confirmed) > 1.01 * axis.tolerance:
-            raise Failed(
-                f"{thing.instrument.called} was reconnected and holds {held:g} {unit}, where "
-                f"{axis.confirmed:g} {unit} was set: it may have been switched off and on.",
-                code=ErrorCode.INSTRUMENT_ERROR,
-                sent=(query,),
-            )
+            raise thing.is_moved(held, axis.confirmed)
         if math.isnan(axis.confirmed):
             axis.confirmed = held
             self.stands(thing, held)
@@ -135,8 +118,7 @@ class Mover:
 
     async def _write(self, axis: Axis, value: float, rate: float) -> None:
         thing = axis.thing
-        whole = thing.parameter.type is ParameterType.INT
-        values = thing.at(round(value) if whole else value)
+        values = thing.at(value)
 
         def step() -> RunCommand:
             made = self.step(thing.instrument.id, thing.command.name, values)
@@ -146,32 +128,34 @@ class Mover:
             return replace(made, purpose=purpose, meeting=axis.meeting, rate=rate)
 
         outcome = await patiently(self.bench, step)
-        axis.confirmed = value
         now = self.bench.clock.monotonic()
         gone = outcome.written_at or now
-        axis.quickest_s = min(axis.quickest_s, now - gone)
-        held_back = math.inf if thing.instrument.transport.is_cable else NETWORK_USUAL_S
-        axis.written_at = arrived_by(gone, now, min(axis.quickest_s, held_back))
+        axis.confirmed = value
+        axis.quickest_s, axis.written_at = thing.arrival(gone, now, axis.quickest_s)
 
 
-async def patiently(bench: Bench, make: Callable[[], RunCommand | SendLines]) -> Outcome:
+async def patiently(
+    bench: Bench,
+    make: Callable[[], Action],
+    stalls: int = MOST_STALLS,
+    took: Callable[[Outcome], None] | None = None,
+) -> Outcome:
     """Perform it; again while others have the line, which to have twice is no step at all.
+
+    Args:
+        stalls: so often at most.
+        took: has each outcome.
 
     Raises:
         EdgedError: what it ended with.
     """
-    for left in reversed(range(MOST_STALLS)):
+    for left in reversed(range(stalls)):
         outcome = await bench.perform(make())
+        if took is not None:
+            took(outcome)
         if outcome.error is None:
             return outcome
         if left == 0 or not is_stall(outcome.error):
             raise outcome.error
         await bench.clock.sleep(STALL_S)
     raise AssertionError  # the last turn has raised
-
-
-def is_stall(error: EdgedError) -> bool:
-    """Whether nothing is wrong but that others had the line: pre-empted, full, or never sent."""
-    if error.code in {ErrorCode.PREEMPTED, ErrorCode.BUSY}:
-        return True
-    return isinstance(error, Failed) and error.code is ErrorCode.TIMEOUT and not error.sent

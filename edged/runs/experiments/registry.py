@@ -8,43 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, Final
-
-import structlog
 
 from edged.actions.action import Action, Purpose, SendLines
 from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
-from edged.errors import (
-    Conflict,
-    EdgedError,
-    ErrorCode,
-    Failed,
-    Invalid,
-    NeedsApproval,
-    NotFound,
-)
-from edged.experiments.check import Checked, PlanCheck
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.experiments.check import Checked, PlanCheck, answer_unit
 from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
-from edged.record import record
-from edged.runs.experiments.bounds import approval_told, envelope_of, hours_of
-from edged.runs.experiments.run import ExperimentRun
-from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
+from edged.runs.experiments.bounds import envelope_of, hours_of
+from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
+from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
+from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import ExperimentSink, NewPlan, RunLeases
+from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
@@ -65,46 +56,19 @@ JUDGED_A_TURN: Final = 20
 WRITTEN_S: Final = 5.0
 MOST_TAGS: Final = 100
 MOST_NOTE: Final = 2_000
-FINALLY_S: Final = 3_600.0
-"""The longest that ``finally`` may take: a ramp down has a rate."""
-
-log = structlog.get_logger("edged.experiments")
-
-
-@record
-class Plan:
-    """A plan that was checked, and may be started by its id.
-
-    Attributes:
-        file: the name of the saved one that it is; empty: its text was given.
-        asks: by the ids of units: a step of theirs that a person must approve.
-    """
-
-    plan_id: str
-    source: str | Mapping[str, Any]
-    experiment: Experiment
-    roles: Mapping[str, str]
-    parameters: Mapping[str, Any]
-    checked: Checked
-    file: str = ""
-    asks: Mapping[str, NeedsApproval] = field(default_factory=dict)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What a person has to do: approve it before it begins, answer its questions."""
-        return tuple(
-            name
-            for name, is_needed in (("approval", self.asks), ("answers", self.checked.is_asking))
-            if is_needed
-        )
 
 
 def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
     """The hash of what was resolved: the file, the units and the parameters."""
-    text = source if isinstance(source, str) else json.dumps(source)
+    text = text_of(source)
     units = {role: unit.id for role, unit in checked.units.items()}
     resolved = json.dumps([text, units, dict(checked.values)], sort_keys=True)
     return f"plan-{hashlib.sha256(resolved.encode()).hexdigest()[:12]}"
+
+
+def text_of(source: str | Mapping[str, Any]) -> str:
+    """A plan as its plan.yaml has it; one that came as JSON is YAML as well."""
+    return source if isinstance(source, str) else json.dumps(source, indent=2)
 
 
 class Experiments(RunsOfKind[ExperimentRun]):
@@ -114,6 +78,9 @@ class Experiments(RunsOfKind[ExperimentRun]):
         leases: gives a run the units that it writes to.
         make_html: makes the report of a run.
         new_plan: judges how often all steps of a run are sent.
+
+    Attributes:
+        left: those that a former life of the daemon has left interrupted.
     """
 
     kind = RunKind.EXPERIMENT
@@ -132,6 +99,14 @@ class Experiments(RunsOfKind[ExperimentRun]):
         self._leases = leases
         self._make_html = make_html
         self._plans: dict[str, Plan] = {}
+        self.left = LeftRuns(
+            registry,
+            recorder,
+            leases,
+            check=functools.partial(self.check, is_begun=True),
+            new_run=self._new_run,
+            begin=self._begin,
+        )
 
     # Plans
 
@@ -142,8 +117,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
         roles: Mapping[str, str],
         parameters: Mapping[str, Any],
         file: str = "",
+        *,
+        is_begun: bool = False,
     ) -> tuple[Plan | None, tuple[Problem, ...]]:
-        """Judge a plan; one without problems may be started by its id."""
+        """Judge a plan; one without problems may be started by its id.
+
+        Args:
+            file: the name of the saved one that it is.
+            is_begun: a part of it was done before a crash: how often that was counts already.
+        """
         try:
             experiment = await asyncio.to_thread(read_plan, source)
         except BadPlan as bad:
@@ -164,7 +146,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
-        work.spend()
+        if not is_begun:
+            work.spend()
         checked = work.result()
         if checked is None:
             return None, tuple(work.problems)
@@ -250,8 +233,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 data={"plan_id": again.plan_id},
                 remedy="Start it again: a person is asked then.",
             )
-        run = self._new_run(action, again, approved or envelope)
-        written = [one.id for one in self._written(run)]
+        run = self._new_run(action, again, envelope=approved or envelope)
+        written = [one.id for one in run.written]
         if written:
             hours = hours_of(again.checked)
             await self._leases.take(run.run_id, action.caller, written, hours)
@@ -263,10 +246,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 code=ErrorCode.CANCELLED,
                 remedy="It was stopped to make the bench safe: ask before you start again.",
             )
-        self._runs.add(run)
         self._tell_of_approval(run, "approval.used", f"{run.run_id} of {again.plan_id} runs by it")
-        self._runs.live(run, self._life(run, again))
+        self._begin(run, again)
         return run
+
+    def _begin(self, run: ExperimentRun, plan: Plan, position: Position = NOWHERE) -> None:
+        self._runs.add(run)
+        self._runs.live(run, self._life(run, plan, position))
 
     def _tell_of_approval(self, run: ExperimentRun, name: str, what: str) -> None:
         approval = run.caller.approval
@@ -275,21 +261,18 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 name, f"{approval.approval_id}: {what}", run.head.instrument_id, "approvals"
             )
 
-    def _written(self, run: ExperimentRun) -> list[Instrument]:
-        """The units that it writes to."""
-        written = {asked.unit for asked in run.checked.envelope}
-        return [one for one in dict.fromkeys(run.instruments.values()) if one.id in written]
-
-    def _new_run(self, action: Action, plan: Plan, envelope: Envelope) -> ExperimentRun:
+    def _new_run(
+        self, action: Action, plan: Plan, run_id: str = "", *, envelope: Envelope | None = None
+    ) -> ExperimentRun:
         clock, checked = self._bench.clock, plan.checked
-        run_id = f"exp-{secrets.token_hex(4)}"
+        run_id = run_id or f"exp-{secrets.token_hex(4)}"
         name = plan.experiment.name
         instruments = {role: self._bench.pool.get(unit.id) for role, unit in checked.units.items()}
         started_ms = clock.wall_ms()
         columns = columns_of(checked)
         approval = replace(
             action.caller.approval or Approval(approval_id=""),
-            envelope=OpenEnvelope(envelope, clock.monotonic),
+            envelope=OpenEnvelope(envelope or self.envelope(plan), clock.monotonic),
         )
         nested = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
         caller = replace(nested, approval=approval)
@@ -309,7 +292,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 started_ms=started_ms,
                 dimensions=dimensions_of(checked),
                 checks=checks_of(plan.experiment.steps),
-                tables={name: (Column(name=name),) for name in plan.experiment.logs},
+                tables=tables_of(checked),
                 files={"plan.yaml": _source(plan), "resolved.json": _resolved(plan)},
                 details={
                     "plan_id": plan.plan_id,
@@ -318,12 +301,14 @@ class Experiments(RunsOfKind[ExperimentRun]):
                     "part": dict(plan.experiment.part),
                     "approval": approval.approval_id or None,
                     **_reports_told(plan.experiment),
+                    "plots": [plot.told() for plot in plan.experiment.plots],
                 },
             ),
             caller=caller,
             began=clock.monotonic(),
             started_ms=started_ms,
             action=action,
+            plan=plan.experiment,
             checked=checked,
             plan_id=plan.plan_id,
             instruments=instruments,
@@ -334,9 +319,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
         run.going.set()
         return run
 
-    async def _life(self, run: ExperimentRun, plan: Plan) -> None:
+    async def _life(self, run: ExperimentRun, plan: Plan, position: Position) -> None:
         """From the first step to the last word. The top of the run's task."""
-        sink = run.sink = await self._recorder.open(run.head)
+        sink = run.sink = run.sink or await self._recorder.open(run.head)
+        steps = Steps(
+            self._bench,
+            run,
+            checkpoint=lambda: keep_place(self._bench, run, sink),
+            position=position,
+        )
         reports = RunReports(
             self._recorder,
             run.run_id,
@@ -344,20 +335,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             make_html=self._make_html,
             note=run.note,
         )
-        run.reports = reports.files
-
-        def happened(name: str, fields: Mapping[str, Any]) -> None:
-            sink.event(name, fields)
-            if name == "unit":
-                reports.unit_over(fields["unit"], fields["try"])
-
-        steps = Steps(
-            self._bench,
-            run,
-            row=lambda row: _take_row(run, sink, row),
-            checked=sink.check,
-            event=happened,
-        )
+        run.reports, run.unit_over = reports.files, reports.unit_over
         try:
             async with self._journalled(run):
                 await self._through(run, plan, steps, sink)
@@ -378,9 +356,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 files = {"folder": FOLDER, "files": list(run.reports)}
                 await self._recorder.add_event(run.run_id, "reports", files)
 
-    async def _through(
-        self, run: ExperimentRun, plan: Plan, steps: Steps, sink: ExperimentSink
-    ) -> None:
+    async def _through(self, run: ExperimentRun, plan: Plan, steps: Steps, sink: RowSink) -> None:
         """The steps, then ``finally``, then the state."""
         watching = Beside(
             self._bench,
@@ -390,8 +366,12 @@ class Experiments(RunsOfKind[ExperimentRun]):
             pause=lambda reason: self.pause(run, reason),
             go_on=lambda: self.resume(run),
         )
-        event, failure = await self._body(run, plan, steps, watching)
+        event, failure = await steps.do_plan(watching.while_running())
+        said = f"{run.path}: {failure}" if failure is not None else ""
+        if failure is not None and failure is run.ended_by.failure:
+            said = failure.message
         run.going.set()
+        self._runs.keep(forget_place(self._bench, run, sink), f"{run.run_id}-forget")
         ending = asyncio.create_task(
             self._clean_up(run, plan, steps, is_done=event is RunEvent.DONE)
         )
@@ -401,8 +381,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
         wrong = ending.result()
         if wrong:
             run.error = f"{run.error} {wrong}".strip()
-        if failure and not run.error.startswith(failure):
-            run.error = f"{failure} {run.error}".strip()
+        if said and not run.error.startswith(said):
+            run.error = f"{said} {run.error}".strip()
         if event is not RunEvent.DONE:
             own = UnitVerdict.ERROR if event is RunEvent.FAILURE else UnitVerdict.ABORTED
             run.own_verdict = worst((run.own_verdict, own))
@@ -413,46 +393,16 @@ class Experiments(RunsOfKind[ExperimentRun]):
         run.ended_s = self._bench.clock.monotonic()
         run.move(event, is_clean_up_failed=bool(wrong))
 
-    async def _body(
-        self, run: ExperimentRun, plan: Plan, steps: Steps, watching: Beside
-    ) -> tuple[RunEvent, str]:
-        """The steps; what ended them, and what went wrong."""
-        if run.ending is not None:
-            run.reason = run.ending.reason
-            return run.ending.event, run.ending.error
-        run.body = asyncio.create_task(
-            steps.do_all(plan.experiment.steps), name=f"{run.run_id}-steps"
-        )
-        async with watching.while_running():
-            await asyncio.wait({run.body})
-        try:
-            run.body.result()
-        except asyncio.CancelledError:
-            ending = run.ended_by
-            run.reason = ending.reason
-            return ending.event, ending.error
-        except AbortRun as abort:
-            run.reason = str(abort)
-            return RunEvent.STOP, ""
-        except (Leave, EndUnit):
-            return RunEvent.DONE, ""
-        except EdgedError as error:
-            return RunEvent.FAILURE, f"{run.path}: {error}"
-        except Exception:
-            log.exception("experiment_fault", run_id=run.run_id)
-            return RunEvent.FAILURE, f"edged made a mistake; its log has it under {run.run_id}."
-        return RunEvent.DONE, ""
-
     async def _clean_up(
         self, run: ExperimentRun, plan: Plan, steps: Steps, *, is_done: bool
     ) -> str:
         """``finally``, then aborts for what may be on; why it may not be safe, or nothing."""
         wrong: list[str] = []
-        try:
-            async with asyncio.timeout(FINALLY_S):
-                error = await steps.clean_up(plan.experiment.finally_steps)
-        except TimeoutError:
-            error = Failed(f"They took longer than {FINALLY_S:g} s.", code=ErrorCode.TIMEOUT)
+        experiment = plan.experiment
+        before = None if run.body is not None else await steps.clean_up_loops()
+        error = (
+            await steps.clean_up(experiment.finally_steps, experiment.finally_timeout_ms) or before
+        )
         if error is not None:
             wrong.append(f"Its finally steps failed: {error}")
         if not is_done or error is not None:
@@ -461,21 +411,19 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     async def _abort_units(self, run: ExperimentRun) -> list[str]:
         """Send the abort of each unit that the run writes to and that has one."""
-        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in self._written(run)))
+        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in run.written))
         return [error for error in told if error]
 
     async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
         profile = instrument.profile
         if profile is None or not profile.abort:
             return ""
-        action = SendLines(
-            tool=run.action.tool,
-            caller=run.caller,
-            action_id=self._bench.new_id(),
-            parent_id=run.action.action_id,
-            instrument_id=instrument.id,
+        action = run.act(
+            SendLines,
+            self._bench.new_id(),
+            instrument.id,
+            Purpose.ABORT,
             lines=tuple(step.send for step in profile.abort),
-            purpose=Purpose.ABORT,
             cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
         )
         proofs = proofs_of(profile, profile.abort)
@@ -505,13 +453,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
             Failed: STORE_FAILED; the run must not begin.
         """
         journal = self._bench.store.journal
-        rows: list[str] = []
+        rows = [run.run_id]
         try:
-            for number, instrument in enumerate(self._written(run), 1):
+            if run.head.resumed_at is None:
+                await journal.begin(run_row(run, self._bench.clock.wall_ms()))
+            for number, instrument in enumerate(run.written, 1):
                 entry = self._entry(run, f"{run.run_id}.{number}", instrument)
                 await journal.begin(entry)
                 rows.append(entry.id)
-            beat = asyncio.create_task(self._beat(rows), name=f"{run.run_id}-beat")
+            beat = asyncio.create_task(self._beat(run), name=f"{run.run_id}-beat")
             try:
                 yield
             finally:
@@ -522,8 +472,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 await journal.finish(row)
 
     def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
-        profile = instrument.profile
-        abort = profile.abort if profile is not None else ()
         return JournalEntry(
             id=row,
             kind=JournalKind.EXPERIMENT,
@@ -534,17 +482,21 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 "run": run.run_id,
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
-                **approval_told(run.caller.approval, self._bench.clock.wall_ms()),
-                **clean_up_of(profile, instrument.rules, abort),
+                **_clean_up_of(instrument),
             },
         )
 
-    async def _beat(self, rows: list[str]) -> None:
+    async def _beat(self, run: ExperimentRun) -> None:
+        """The rows hear that it lives, and what the owners let stay on by now."""
         while True:
             await self._bench.clock.sleep(HEARTBEAT_S)
-            for row in rows:
+            rows = {
+                f"{run.run_id}.{number}": _clean_up_of(instrument)
+                for number, instrument in enumerate(run.written, 1)
+            }
+            for row, changes in {run.run_id: {}, **rows}.items():
                 with contextlib.suppress(Failed):
-                    await self._bench.store.journal.update(row, {}, is_forced=True)
+                    await self._bench.store.journal.update(row, changes, is_forced=True)
 
     # Control
 
@@ -565,9 +517,23 @@ class Experiments(RunsOfKind[ExperimentRun]):
             )
         return run
 
+    async def interrupted(self, run_id: str) -> LeftRun | None:
+        """One that is interrupted, also where only its recording has it."""
+        if self._get(run_id) is not None:
+            return None
+        return self.left.get(run_id) or await self.left.recall(run_id)
+
     def status(self, run_id: str) -> dict[str, Any]:
         """How one stands."""
-        return self.find(run_id).told(self._bench.clock.monotonic())
+        left = self.left.get(run_id)
+        return left.told() if left else self.find(run_id).told(self._bench.clock.monotonic())
+
+    def seen(self, run_id: str) -> dict[str, Any] | None:
+        """How one stands, for a view; ``None``: it is not in memory."""
+        run = self._get(run_id)
+        if run is None:
+            return None
+        return {**run.told(self._bench.clock.monotonic()), "can_skip": run.waiting is not None}
 
     def pause(self, run: ExperimentRun, reason: str) -> None:
         """At the next step boundary; a step that waits or looks is frozen.
@@ -648,8 +614,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         """
         if kind == "tag" and len(run.tags) >= MOST_TAGS:
             raise Invalid(f"A run has at most {MOST_TAGS} tags.")
-        if not text.strip() or len(text) > MOST_NOTE:
-            raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
+        _check_note(kind, text)
         if kind == "tag":
             run.tags.append(text.strip())
         else:
@@ -659,11 +624,24 @@ class Experiments(RunsOfKind[ExperimentRun]):
         elif run.sink is not None:
             run.sink.event(kind, {"text": text.strip(), "who": who})
 
+    async def note_left(self, left: LeftRun, kind: str, text: str, who: str) -> None:
+        """The same of a run that is interrupted; raises as ``note``."""
+        _check_note(kind, text)
+        await self._recorder.add_event(left.run_id, kind, {"text": text.strip(), "who": who})
+        if kind == "note":
+            left.notes.append(f"{who}: {text.strip()}")
+
     async def abort(self, run: ExperimentRun, cause: Cause) -> None:
         """End it; returns when its ``finally`` has run."""
         await self._runs.stop(run, Ending.wished(RunEvent.STOP, cause))
 
     async def stop(self, run_id: str, who: str) -> Mapping[str, Any]:
+        if (left := self.left.get(run_id)) is not None:
+            ending = await self.left.stop(left, stopped_by(who))
+            if ending is not None:
+                await ending.ended.wait()
+            told = self.status(run_id)
+            return {"status": told["state"], "reason": told["reason"], "error": told["error"]}
         run = self.find(run_id)
         await self.abort(run, stopped_by(who))
         return {"status": run.status, "reason": run.reason or None, "error": run.error or None}
@@ -678,21 +656,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if not going:
             return ()
         now = self._bench.clock.monotonic()
-        return tuple(
-            {
-                "run_id": run.run_id,
-                "experiment": run.checked.experiment.name,
-                "state": run.status,
-                "instrument_ids": list(run.instrument_ids),
-                "step": run.path or None,
-                "rows": run.rows,
-                "question": run.question.told() if run.question is not None else None,
-                "elapsed_s": round(run.elapsed_s(now), 1),
-                "started_ms": run.started_ms,
-                "who": run.caller.who,
-            }
-            for run in going
-        )
+        return tuple(run.summary(now) for run in going)
 
 
 def columns_of(checked: Checked) -> tuple[Column, ...]:
@@ -700,6 +664,16 @@ def columns_of(checked: Checked) -> tuple[Column, ...]:
     values = [Column(name=one.name, unit=one.unit) for one in dimensions_of(checked)]
     read = [Column(name=column.name, unit=column.unit) for column in checked.columns]
     return (*values, *read, Column(name="flags"))
+
+
+def tables_of(checked: Checked) -> dict[str, tuple[Column, ...]]:
+    """The table of each entry of ``log``, with the unit of what it reads."""
+    found: dict[str, tuple[Column, ...]] = {}
+    for name, log in checked.experiment.logs.items():
+        target = log.command
+        command = checked.units[target.role].commands.get(target.command)
+        found[name] = (Column(name=name, unit=answer_unit(command, target.member)),)
+    return found
 
 
 def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:
@@ -733,18 +707,20 @@ def _resolved(plan: Plan) -> bytes:
 
 
 def _source(plan: Plan) -> bytes:
-    """The file as it was given; a plan that came as JSON is YAML as well."""
-    source = plan.source
-    return (source if isinstance(source, str) else json.dumps(source, indent=2)).encode()
+    """The file as it was given."""
+    return text_of(plan.source).encode()
 
 
-def _take_row(run: ExperimentRun, sink: ExperimentSink, row: Mapping[str, Any]) -> None:
-    now = {loop.name: loop for loop in run.loops}
-    cells = {name: loop.value for name, loop in now.items() if name in run.columns} | dict(row)
-    run.rows += 1
-    run.last_row = {name: value for name, value in cells.items() if value is not None}
-    places = [now[one.name].number if one.name in now else None for one in run.head.dimensions]
-    sink.append(tuple(cells.get(name) for name in run.columns), places)
+def _clean_up_of(instrument: Instrument) -> dict[str, Any]:
+    profile = instrument.profile
+    abort = profile.abort if profile is not None else ()
+    return clean_up_of(profile, instrument.rules, abort)
+
+
+def _check_note(kind: str, text: str) -> None:
+    """Raises Invalid: it is empty, or too long."""
+    if not text.strip() or len(text) > MOST_NOTE:
+        raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
 
 
 def _fitting(step: AskStep, value: Any) -> Scalar:

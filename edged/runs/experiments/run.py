@@ -1,25 +1,57 @@
-"""One run of an experiment: what it knows, where it stands, and how it is told."""
+"""One run of a plan: what it knows and where it stands; of an experiment how it is told."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
-from dataclasses import field
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, field
+from typing import Any, ClassVar, Final
 
-from edged.actions.action import Action
+from edged.actions.action import Purpose
+from edged.actions.outcome import Outcome
+from edged.errors import NeedsApproval
 from edged.experiments.check import Checked, Span
-from edged.experiments.model import AskStep
+from edged.experiments.model import AskStep, Experiment
 from edged.instruments.instrument import Instrument
+from edged.profiles.model import Step
 from edged.record import record
+from edged.runs.experiments.bounds import why_no_target
 from edged.runs.experiments.moving import Axis
-from edged.runs.ports import ExperimentSink
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
+from edged.runs.sweeps.ramp_plan import MOST_STALLS
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200
+
+
+@record
+class Plan:
+    """A plan that was checked, and may be started by its id.
+
+    Attributes:
+        file: the name of the saved one that it is; empty: its text was given.
+        asks: by the ids of units: a step of theirs that a person must approve.
+    """
+
+    plan_id: str
+    source: str | Mapping[str, Any]
+    experiment: Experiment
+    roles: Mapping[str, str]
+    parameters: Mapping[str, Any]
+    checked: Checked
+    file: str = ""
+    asks: Mapping[str, NeedsApproval] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a person has to do: approve it before it begins, answer its questions."""
+        return tuple(
+            name
+            for name, is_needed in (("approval", self.asks), ("answers", self.checked.is_asking))
+            if is_needed
+        )
 
 
 @record(frozen=False, eq=False)
@@ -78,17 +110,22 @@ class UnitNow:
 
 @record(frozen=False, eq=False)
 class LoopNow:
-    """A loop that is under way: its pass from 0, of how many, and its value."""
+    """A loop that is under way: its pass from 0, of how many, and its value.
+
+    Attributes:
+        given: the names that its values are worked out from, as they were when it began.
+    """
 
     name: str
     count: int
     number: int = 0
     value: Scalar | None = None
+    given: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @record(frozen=False, eq=False)
-class ExperimentRun(Run):
-    """One run.
+class PlanRun(Run):
+    """A run that does the steps of a plan: an experiment, or a sequence of a profile.
 
     Attributes:
         instruments: role → the unit.
@@ -108,22 +145,19 @@ class ExperimentRun(Run):
         frozen_s: seconds for which it was paused, so far.
     """
 
-    words = EXPERIMENT
+    most_stalls: ClassVar[int] = MOST_STALLS
+    """A step is tried again, while others have the line."""
+    polls_as: ClassVar[Purpose | None] = Purpose.MEASURE
+    """The purpose of what a poll asks; ``None``: that of the other steps."""
 
-    action: Action
-    sink: ExperimentSink | None = None
-    checked: Checked
-    plan_id: str
+    plan: Experiment
     instruments: Mapping[str, Instrument]
     names: dict[str, Scalar | None] = field(default_factory=dict)
     loops: list[LoopNow] = field(default_factory=list)
     passes: dict[str, int] = field(default_factory=dict)
     axes: dict[tuple[str, str], Axis] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
     path: str = ""
-    steps_done: int = 0
-    rows: int = 0
-    last_row: Mapping[str, Any] = field(default_factory=dict)
+    steps_executed: int = 0
     question: OpenQuestion | None = None
     questions: int = 0
     seen: dict[str, int] = field(default_factory=dict)
@@ -143,24 +177,22 @@ class ExperimentRun(Run):
     body: asyncio.Task[None] | None = None
     is_safe_only: bool = False
     unsafe_step: asyncio.Future[None] | None = None
-    tags: list[str] = field(default_factory=list)
-    reports: list[str] = field(default_factory=list)
 
     @property
     def units(self) -> Collection[str]:
         return {instrument.id for instrument in self.instruments.values()}
 
-    @property
-    def row_count(self) -> int:
-        return self.rows
-
     def end(self, ending: Ending) -> None:
-        """Somebody ends it; its ``finally`` steps follow. The first who ends it is the reason."""
+        """Somebody ends it; its ``finally`` steps follow.
+
+        The first who ends it is the reason, but for a client that has gone away.
+        """
         if ending.cause.is_safe_only:
             self.is_safe_only = True
             if self.unsafe_step is not None:
                 self.unsafe_step.cancel(ending.cause)
-        if self.ending is None:
+        is_alone = self.ending is not None and self.ending.event is RunEvent.CLIENT_GONE
+        if self.ending is None or (is_alone and self.body is not None and not self.body.done()):
             self.ending = ending
             if self.body is not None:
                 self.body.cancel(ending.cause)
@@ -184,6 +216,26 @@ class ExperimentRun(Run):
         """Something that a reader of the data must know."""
         if text not in self.said and len(self.said) < MOST_NOTES:
             self.said.append(text)
+
+    async def take_row(self, row: Mapping[str, Any]) -> None:
+        """A row of the data: column → value."""
+        raise NotImplementedError
+
+    def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Something that stands beside the data."""
+        if self.sink is not None:
+            self.sink.event(kind, data)
+
+    def took(self, outcome: Outcome) -> None:
+        """A step has sent something."""
+
+    def why_no_target(self, _unit: str, _command: str, _parameter: str, _aim: float) -> str:
+        """Why a ramp may not go there, as a clause; empty: it may."""
+        return ""
+
+    def leave_out(self, step: Step) -> None:
+        """A step of ``finally`` is not done: it is no safe command, and everything was stopped."""
+        self.note(f"{step.path} was left out: everything was stopped")
 
     def judged(self, verdict: UnitVerdict, name: str) -> None:
         """A check has come to a verdict."""
@@ -226,6 +278,54 @@ class ExperimentRun(Run):
         frozen = self.frozen_s + (0.0 if self.going.is_set() else until - self.paused_at)
         return until - self.began - frozen
 
+
+@record(frozen=False, eq=False)
+class ExperimentRun(PlanRun):
+    """One run of an experiment.
+
+    Attributes:
+        reports: the files that were written of it.
+        unit_over: takes a unit under test whose pass is over, and its try.
+    """
+
+    words = EXPERIMENT
+
+    checked: Checked
+    plan_id: str
+    columns: tuple[str, ...] = ()
+    rows: int = 0
+    last_row: Mapping[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
+    unit_over: Callable[[str, int], None] | None = None
+
+    @property
+    def row_count(self) -> int:
+        return self.rows
+
+    async def take_row(self, row: Mapping[str, Any]) -> None:
+        now = {loop.name: loop for loop in self.loops}
+        cells = {name: loop.value for name, loop in now.items() if name in self.columns} | {**row}
+        self.rows += 1
+        self.last_row = {name: value for name, value in cells.items() if value is not None}
+        places = [now[at.name].number if at.name in now else None for at in self.head.dimensions]
+        if self.sink is not None:
+            self.sink.append(tuple(cells.get(name) for name in self.columns), places)
+
+    @property
+    def written(self) -> list[Instrument]:
+        """The units that it writes to."""
+        written = {asked.unit for asked in self.checked.envelope}
+        return [one for one in dict.fromkeys(self.instruments.values()) if one.id in written]
+
+    def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
+        super().take_event(kind, data)
+        if kind == "unit" and self.unit_over is not None:
+            self.unit_over(data["unit"], data["try"])
+
+    def why_no_target(self, unit: str, command: str, parameter: str, aim: float) -> str:
+        return why_no_target(self.checked, unit, command, parameter, aim)
+
     def progress(self) -> tuple[int, int | None]:
         """Rows so far, and how many there will be; ``None`` where that is not known."""
         least, most = self.checked.points
@@ -261,6 +361,24 @@ class ExperimentRun(Run):
             told["under_test"] = self.under_test.told() if self.under_test else None
         return told
 
+    def summary(self, now_s: float) -> dict[str, Any]:
+        """How it stands, as get_status has it."""
+        elapsed = self.elapsed_s(now_s)
+        return {
+            "run_id": self.run_id,
+            "experiment": self.checked.experiment.name,
+            "state": self.status,
+            "instrument_ids": list(self.instrument_ids),
+            "step": self.path or None,
+            "rows": self.rows,
+            "total": self.progress()[1],
+            "question": self.question.told() if self.question is not None else None,
+            "elapsed_s": round(elapsed, 1),
+            "eta_s": self._eta_s(elapsed),
+            "started_ms": self.started_ms,
+            "who": self.caller.who,
+        }
+
     def _eta_s(self, elapsed: float) -> float | None:
         if self.state in OVER:
             return None
@@ -269,6 +387,77 @@ class ExperimentRun(Run):
             return round(elapsed * (total - done) / done, 1)
         likely: Span = self.checked.duration
         return round(max(0.0, likely.likely - elapsed), 1) or None
+
+
+@record
+class Position:
+    """One place of a run, before anything of a pass is sent and after all before it is on the disk.
+
+    Attributes:
+        loops: those that are open, the outermost first: name → place of the pass in its values.
+        given: loop → the names that its values are worked out from, as they were when it began.
+        passes: how often each loop has begun, so that a snake turns.
+        setpoints: (unit, query, value) of each that the run had moved.
+        rows, checks, questions: so many there were.
+        elapsed_s: without pauses.
+    """
+
+    loops: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    passes: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, Scalar | None] = field(default_factory=dict)
+    setpoints: Sequence[Sequence[Any]] = ()
+    rows: int = 0
+    checks: int = 0
+    questions: int = 0
+    elapsed_s: float = 0.0
+    notes: Sequence[str] = ()
+    tags: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, run: ExperimentRun, *, checks: int, now_s: float) -> Position:
+        """Where a run stands now."""
+        return cls(
+            loops={loop.name: loop.number for loop in run.loops},
+            given={loop.name: dict(loop.given) for loop in run.loops if loop.given},
+            passes=dict(run.passes),
+            names=dict(run.names),
+            setpoints=[(*key, axis.confirmed) for key, axis in run.axes.items()],
+            rows=run.rows,
+            checks=checks,
+            questions=run.questions,
+            elapsed_s=run.elapsed_s(now_s),
+            notes=list(run.said),
+            tags=list(run.tags),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``from_json``."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: object) -> Position:
+        """``NOWHERE``, where there is none or it cannot be read."""
+        try:
+            return cls(**told) if isinstance(told, Mapping) else NOWHERE
+        except TypeError:
+            return NOWHERE
+
+    def take(self, run: ExperimentRun, now_s: float) -> None:
+        """Have a run stand here that goes on, and is as its plan begins."""
+        if self == NOWHERE:
+            return
+        run.passes = dict(self.passes)
+        run.names = dict(self.names)
+        run.rows = self.rows
+        run.questions = self.questions
+        run.said = list(self.notes)
+        run.tags = list(self.tags)
+        run.began = now_s - self.elapsed_s
+
+
+NOWHERE: Final = Position()
+"""Of a run that begins."""
 
 
 def is_over(run: ExperimentRun) -> bool:

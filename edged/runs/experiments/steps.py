@@ -1,4 +1,6 @@
-"""The steps of an experiment, done. Each action takes the command path; nothing is judged here.
+"""The steps of a plan, done: of an experiment, or of a profile's sequence.
+
+Each action takes the command path; nothing is judged here.
 
 A run pauses between two steps, and inside those that only wait or look: ``wait``, ``settle``,
 ``poll`` and ``ask`` are frozen, and a ramp stops at its last confirmed value.
@@ -9,57 +11,74 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import string
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Final
 
-from edged.actions.action import Purpose, RunCommand, SendLines
-from edged.actions.caller import Caller
+import structlog
+
+from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
-from edged.experiments.check import arguments_of, loop_values, set_parameter
+from edged.experiments.check import arguments_of, set_parameter
 from edged.experiments.model import (
     AskStep,
     AskType,
     CheckStep,
-    CommandStep,
     FirstStep,
-    ForStep,
     IfStep,
     LeaveStep,
     LetStep,
     MeasureStep,
     MissingThen,
     OnAtMost,
-    OnError,
     OnFail,
     OnMissing,
     OnNoAnswer,
-    OnTimeout,
-    PollStep,
     RampStep,
     ReadStep,
     RepeatStep,
-    RowStep,
     SettleStep,
+    Value,
+    way_to,
+)
+from edged.profiles.answers import parse_answer
+from edged.profiles.expr import compile_expression, names_in
+from edged.profiles.model import (
+    SELF,
+    CommandStep,
+    ForStep,
+    OnError,
+    OnTimeout,
+    ParameterType,
+    PollStep,
+    QueryStep,
+    RowStep,
+    ScalarAnswer,
     Step,
     Target,
-    Value,
     WaitStep,
     walk,
 )
-from edged.profiles.expr import compile_expression
-from edged.profiles.model import ParameterType
-from edged.profiles.step_values import Values, fill, number
+from edged.profiles.step_values import fill, loop_values, number, rendered, saved
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.experiments.bounds import why_no_target
 from edged.runs.experiments.moving import Axis, Mover, patiently
-from edged.runs.experiments.run import ExperimentRun, LoopNow, OpenQuestion, UnitNow
+from edged.runs.experiments.run import (
+    NOWHERE,
+    LoopNow,
+    OpenQuestion,
+    PlanRun,
+    Position,
+    UnitNow,
+)
 from edged.runs.experiments.view import swept
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
+from edged.runs.states import RunEvent
 from edged.runs.sweeps.sweep import SweptThing
 from edged.runs.units import unit_of_instrument
+from edged.scpi.answer_text import bad_answer, plain_value
 from edged.yaml.tree import Scalar
 
 TOO_SOON_S: Final = 0.3
@@ -73,6 +92,8 @@ MAY_BE_MISSING: Final = frozenset(
     {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED, ErrorCode.BAD_ANSWER, ErrorCode.INSTRUMENT_ERROR}
 )
 """What an instrument can be blamed for; what is refused is no missing reading."""
+
+log = structlog.get_logger("edged.plans")
 
 
 class Leave(Exception):
@@ -103,25 +124,24 @@ class Steps:
     """Does the steps of one run.
 
     Args:
-        record: takes a row: column → value.
-        checked: takes a check that was judged.
-        event: takes an event: its kind and data.
+        checkpoint: called before each pass of the loop at which the run is resumed.
+        position: where a run goes on that was interrupted.
     """
 
     def __init__(
         self,
         bench: Bench,
-        run: ExperimentRun,
+        run: PlanRun,
         *,
-        row: Callable[[Mapping[str, Any]], None],
-        checked: Callable[[Check], None],
-        event: Callable[[str, Mapping[str, Any]], None],
+        checkpoint: Callable[[], Awaitable[None]] | None = None,
+        position: Position = NOWHERE,
     ) -> None:
         self._bench = bench
         self._run = run
-        self._row = row
-        self._checked = checked
-        self._event = event
+        self._checkpoint = checkpoint
+        self._position = position
+        # The loops that it has still to go into on its way back, the outermost first.
+        self._way = dict(position.loops)
         self._purpose = Purpose.SEQUENCE_STEP
         # Steps of ``on_pause`` or ``on_resume`` are being done, or it waits between them.
         self._is_pausing = False
@@ -142,6 +162,39 @@ class Steps:
 
     # Order
 
+    async def do_plan(
+        self, beside: AbstractAsyncContextManager[None]
+    ) -> tuple[RunEvent, EdgedError | None]:
+        """Do the steps of the plan but ``finally``; what ended them, and what went wrong.
+
+        Args:
+            beside: open while they go on.
+        """
+        run = self._run
+        if run.ending is None:
+            run.body = asyncio.create_task(self.do_all(run.plan.steps), name=f"{run.run_id}-steps")
+            async with beside:
+                await asyncio.wait({run.body})
+            try:
+                run.body.result()
+            except asyncio.CancelledError:
+                pass
+            except AbortRun as abort:
+                run.reason = str(abort)
+                return RunEvent.STOP, None
+            except EdgedError as error:
+                return RunEvent.FAILURE, error
+            except (Leave, EndUnit):
+                return RunEvent.DONE, None
+            except Exception:
+                log.exception("plan_fault", run_id=run.run_id)
+                said = f"edged made a mistake; its log has it under {run.run_id}."
+                return RunEvent.FAILURE, Failed(said, code=ErrorCode.INTERNAL)
+            else:
+                return RunEvent.DONE, None
+        run.reason = run.reason or run.ended_by.reason
+        return run.ended_by.event, run.ended_by.failure
+
     async def do_all(self, steps: tuple[Step, ...]) -> None:
         """Do steps in order.
 
@@ -150,12 +203,46 @@ class Steps:
             Leave, EndUnit, AbortRun: a step ends what it stands in.
         """
         for step in steps:
+            if self._way and not (isinstance(step, FirstStep) or self._is_on_way((step,))):
+                continue
             await self.boundary()
-            self._run.path = step.path
-            await self._do(step)
-            self._run.steps_done += 1
+            await self._done(step)
 
-    async def clean_up(self, steps: tuple[Step, ...]) -> EdgedError | None:
+    async def _done(self, step: Step) -> None:
+        """Do one step; of ``finally`` only a safe command, once everything was stopped."""
+        run = self._run
+        run.path = step.path
+        if self._purpose is not Purpose.FINALLY_STEP or self._is_safe(step):
+            await self._do(step)
+        elif run.is_safe_only or not await self._do_unsafe(step):
+            run.leave_out(step)
+
+    def _is_on_way(self, steps: tuple[Step, ...]) -> bool:
+        return bool(way_to(steps, next(iter(self._way))))
+
+    async def _first(self, step: FirstStep) -> None:
+        """All of it, also on the way back to a loop behind it."""
+        if not self._way or self._is_on_way((step,)):
+            await self.do_all(step.steps)
+            return
+        way, self._way = self._way, {}
+        await self.do_all(step.steps)
+        self._way = way
+
+    async def clean_up_loops(self) -> EdgedError | None:
+        """``finally`` of the loops in which the run was interrupted, the innermost first."""
+        innermost = next(reversed(tuple(self._position.loops)), "")
+        way = way_to(self._run.plan.steps, innermost)
+        errors = [
+            await self.clean_up(loop.finally_steps)
+            for loop in reversed(way)
+            if isinstance(loop, ForStep)
+        ]
+        return next(filter(None, errors), None)
+
+    async def clean_up(
+        self, steps: tuple[Step, ...], within_ms: int | None = None
+    ) -> EdgedError | None:
         """Do ``finally`` steps: each is tried, also after one that failed; the first error.
 
         Once everything was stopped (``run.is_safe_only``), what is no safe command is left out: a
@@ -163,53 +250,61 @@ class Steps:
         """
         run = self._run
         first: EdgedError | None = None
+        self._way = {}
         before, self._purpose = self._purpose, Purpose.FINALLY_STEP
         try:
-            for step in steps:
-                run.path = step.path
-                try:
-                    if not await self._do_finally(step):
-                        run.note(f"{step.path} was left out: everything was stopped")
-                except EdgedError as error:
-                    run.note(f"{step.path} failed: {error.message}")
-                    first = first or error
-                except (Leave, EndUnit, AbortRun):
-                    continue
+            async with asyncio.timeout(None if within_ms is None else within_ms / 1000):
+                for step in steps:
+                    try:
+                        await self._done(step)
+                    except EdgedError as error:
+                        run.note(f"{step.path} failed: {error.message}")
+                        first = first or error
+                    except (Leave, EndUnit, AbortRun):
+                        continue
+        except TimeoutError:
+            first = first or Failed(
+                f"They took longer than {within_ms} ms.",
+                code=ErrorCode.TIMEOUT,
+                remedy="Look at the instrument: its outputs may still be on.",
+            )
         finally:
             self._purpose = before
         return first
 
-    async def _do_finally(self, step: Step) -> bool:
-        """Do one step of ``finally``; whether it was done."""
-        run = self._run
-        if self._is_safe(step):
-            await self._do(step)
-            return True
-        if run.is_safe_only:
-            return False
-        doing = run.unsafe_step = asyncio.ensure_future(self._do(step))
+    async def _do_unsafe(self, step: Step) -> bool:
+        """Do a step of ``finally`` until everything is stopped; whether it was done."""
+        doing = self._run.unsafe_step = asyncio.ensure_future(self._do(step))
         try:
             await asyncio.wait({doing})
         finally:
-            run.unsafe_step = None
-            doing.cancel()
+            self._run.unsafe_step = None
+            if doing.cancel():
+                await asyncio.wait({doing})
         if doing.cancelled():
             return False
         doing.result()
         return True
 
     def _is_safe(self, step: Step) -> bool:
-        if not isinstance(step, CommandStep):
-            return False
-        profile = self._run.instruments[step.command.role].profile
-        return profile is not None and profile.commands[step.command.command].is_safe
+        """Whether it is a safe command, or does nothing but steps that are judged one by one."""
+        match step:
+            case CommandStep(role=role, command=name):
+                profile = self._run.instruments[role].profile
+                command = profile.commands.get(name) if profile is not None else None
+                return command is not None and command.is_safe
+            case ForStep(set=moved, wait_s=wait_s):
+                return moved is None and wait_s == 0
+            case _:
+                return isinstance(step, IfStep | FirstStep)
 
     async def boundary(self) -> None:
         """Wait here while the run is paused; the plan's own steps for that are done before it."""
-        run, plan = self._run, self._run.checked.experiment
+        run, plan = self._run, self._run.plan
         if run.going.is_set() or self._is_pausing:
             return
         self._is_pausing = True
+        stood = [(axis, axis.confirmed) for axis in run.axes.values()]
         try:
             for step in plan.on_pause:
                 await self._do(step)
@@ -221,6 +316,8 @@ class Steps:
                 raise AbortRun(why) from None
             for step in plan.on_resume:
                 await self._do(step)
+            for axis, value in stood:
+                await self._mover.put_back(axis, value)
         finally:
             self._is_pausing = False
 
@@ -285,14 +382,21 @@ class Steps:
         match step:
             case CommandStep():
                 await self._command(step)
-            case WaitStep(seconds=seconds):
+            case QueryStep(query=query, save_as=name, type=of):
+                said = (await self._query(query)).data["response"]
+                answer = parse_answer(ScalarAnswer(type=of), said, {})
+                self._run.names |= saved(name, answer.value)
+            case WaitStep(wait_ms=wait_ms):
                 with self._waiting():
-                    await self.rest(max(0.0, self._number(seconds, step.path)))
+                    milliseconds = self._number(wait_ms, step.path or "wait_ms")
+                    await self.rest(max(0.0, milliseconds / 1000))
             case PollStep():
                 with self._waiting():
                     await self._poll(step)
-            case RowStep(row=row):
-                self._row({name: self._value(value) for name, value in row.items()})
+            case RowStep(columns=columns):
+                names = self._run.names
+                row = {name: fill(v, names, is_bare=True) for name, v in columns.items()}
+                await self._run.take_row(row)
             case ReadStep(read=read):
                 await self._read(read)
             case MeasureStep(measure=measure):
@@ -303,7 +407,10 @@ class Steps:
                 with self._waiting():
                     await self._settle(step)
             case IfStep():
-                holds = self._holds(step.condition, step.path)
+                if self._way:
+                    holds = self._is_on_way(step.then)
+                else:
+                    holds = self._holds(step.condition, step.path)
                 await self.do_all(step.then if holds else step.otherwise)
             case LetStep(let=let):
                 for name, value in let.items():
@@ -314,24 +421,21 @@ class Steps:
                 await self._ask(step)
             case LeaveStep(loop=loop):
                 raise Leave(loop)
-            case FirstStep(steps=steps):
-                await self.do_all(steps)
+            case FirstStep():
+                await self._first(step)
             case ForStep():
                 await self._for(step)
             case RepeatStep():
                 await self._repeat(step)
+        self._run.steps_executed += not step.inner
 
     # Values
 
-    @property
-    def _values(self) -> Values:
-        return dict(self._run.names.items())
-
     def _value(self, value: Value) -> Scalar | None:
-        return fill(value, self._values)
+        return fill(value, self._run.names)
 
     def _number(self, value: Value, path: str) -> float:
-        return number(value, self._values, path)
+        return number(value, self._run.names, path)
 
     def _holds(self, condition: str, path: str, **more: Scalar | None) -> bool:
         """Whether a condition holds.
@@ -352,43 +456,23 @@ class Steps:
 
     # Commands
 
-    def _caller(self) -> Caller:
-        return self._run.caller
-
-    def _command_action(self, unit: str, command: str, values: object) -> RunCommand:
-        run = self._run
-        assert isinstance(values, Mapping)  # noqa: S101 - as those who call it make them
-        return RunCommand(
-            tool=run.action.tool,
-            caller=self._caller(),
-            action_id=self._bench.new_id(),
-            parent_id=run.action.action_id,
-            instrument_id=unit,
+    def _command_action(self, unit: str, command: str, values: Mapping[str, Any]) -> RunCommand:
+        return self._run.act(
+            RunCommand,
+            self._bench.new_id(),
+            unit,
+            self._purpose,
             command_name=command,
             parameters=values,
-            purpose=self._purpose,
         )
 
     def _lines(self, unit: str, lines: tuple[str, ...]) -> SendLines:
-        run = self._run
-        return SendLines(
-            tool=run.action.tool,
-            caller=self._caller(),
-            action_id=self._bench.new_id(),
-            parent_id=run.action.action_id,
-            instrument_id=unit,
-            lines=lines,
-            purpose=Purpose.MEASURE,
-        )
+        return self._run.act(SendLines, self._bench.new_id(), unit, Purpose.MEASURE, lines=lines)
 
     def _arguments(self, target: Target) -> dict[str, Scalar | None]:
         profile = self._run.instruments[target.role].profile
-        if profile is None or target.command not in profile.commands:
-            raise Failed(
-                f"{target.text}: the unit no longer has this command.", code=ErrorCode.STEP_FAILED
-            )
-        command = profile.commands[target.command]
-        given = arguments_of(self._run.checked.experiment, target, command)
+        command = profile.commands.get(target.command) if profile is not None else None
+        given = arguments_of(self._run.plan, target, command)
         return {name: self._value(value) for name, value in given.items()}
 
     async def _act(self, target: Target, purpose: Purpose | None = None) -> Outcome:
@@ -404,17 +488,28 @@ class Steps:
             made = self._command_action(unit, target.command, arguments)
             return made if purpose is None else replace(made, purpose=purpose)
 
-        return await patiently(self._bench, action)
+        return await self._perform(action)
+
+    async def _perform(self, make: Callable[[], Action]) -> Outcome:
+        return await patiently(self._bench, make, self._run.most_stalls, self._run.took)
+
+    async def _query(self, template: str) -> Outcome:
+        """A raw line that asks; raises EdgedError."""
+        run = self._run
+        line = rendered(template, run.plan.parameters, run.names)
+        unit, new_id = run.instruments[SELF].id, self._bench.new_id
+
+        def action() -> SendScpi:
+            return run.act(SendScpi, new_id(), unit, self._purpose, scpi=line, expects_answer=True)
+
+        return await self._perform(action)
 
     async def _command(self, step: CommandStep) -> None:
-        outcome = await self._act(step.command)
-        self._forget_axis(step.command)
+        outcome = await self._act(step.target)
+        self._forget_axis(step.target)
         if step.save_as:
-            data = outcome.data.get("data")
-            self._run.names[step.save_as] = _plain(outcome.data.get("primary"), data)
-            if isinstance(data, Mapping):
-                for name, value in data.items():
-                    self._run.names[f"{step.save_as}_{name}"] = _scalar(value)
+            data, primary = outcome.data.get("data"), outcome.data.get("primary")
+            self._run.names |= saved(step.save_as, data, primary)
 
     def _forget_axis(self, target: Target) -> None:
         """A command was sent to a unit: where its set-points stand is to be asked again."""
@@ -433,7 +528,8 @@ class Steps:
         for name, reading in readings.items():
             self._run.names[name] = reading.value
         flags = "; ".join(f"{name}: {one.flag}" for name, one in readings.items() if one.flag)
-        self._row({**{name: one.value for name, one in readings.items()}, "flags": flags or None})
+        row = {name: one.value for name, one in readings.items()}
+        await self._run.take_row({**row, "flags": flags or None})
 
     async def _readings(self, read: Mapping[str, Target]) -> dict[str, Reading]:
         """All of them: those of one unit one after the other, units side by side.
@@ -458,13 +554,15 @@ class Steps:
             await _together(one_unit(questions) for questions in by_unit.values())
         return {name: found[name] for name in read}
 
-    async def _answered(self, wanted: list[tuple[str, Target]]) -> dict[str, Reading]:
+    async def _answered(
+        self, wanted: list[tuple[str, Target]], purpose: Purpose | None = Purpose.MEASURE
+    ) -> dict[str, Reading]:
         """One question, whose answer has all the wanted fields."""
         target = wanted[0][1]
-        rule = self._run.checked.experiment.on_missing.get(target.role, DEFAULT_MISSING)
+        rule = self._run.plan.on_missing.get(target.role, DEFAULT_MISSING)
         for attempt in range(1, rule.tries + 1):
             try:
-                outcome = await self._act(target, Purpose.MEASURE)
+                outcome = await self._act(target, purpose)
             except EdgedError as error:
                 if attempt < rule.tries:
                     continue
@@ -480,18 +578,38 @@ class Steps:
         return _reading(await self._act(target, Purpose.MEASURE), target.member).value
 
     async def _poll(self, step: PollStep) -> None:
-        give_up = self._now() + step.timeout_s
+        give_up = self._now() + step.timeout_ms / 1000
         while True:
-            value = (await self._answered([("value", step.poll)]))["value"].value
-            if self._is_skipped or (
-                value is not None and self._holds(step.until, step.path, value=value)
-            ):
+            value = await self._polled(step)
+            if self._is_skipped or (value is not None and self._is_reached(step, value)):
                 return
             if self._now() >= give_up:
-                said = f"{step.poll.text} was {value!r} at the last; {step.until} did not hold"
-                self._timed_out(step.on_timeout, step.path, f"{said} for {step.timeout_s:g} s")
+                said = f"{step.target.text} answered {value!r} at the last; {step.until!r} did not"
+                said = f"{said} become true within {step.timeout_ms} ms"
+                self._timed_out(step.on_timeout, step.path, said)
                 return
-            await self.rest(step.every_s)
+            await self.rest(step.every_ms / 1000)
+
+    async def _polled(self, step: PollStep) -> Scalar | None:
+        if step.is_command:
+            answers = await self._answered([("value", step.target)], self._run.polls_as)
+            return answers["value"].value
+        return plain_value(str((await self._query(step.poll)).data["response"]))
+
+    def _is_reached(self, step: PollStep, value: Scalar) -> bool:
+        """Whether a poll is at its end.
+
+        Raises:
+            Failed: BAD_ANSWER, its condition cannot be judged by this answer.
+        """
+        known = {name: one for name, one in self._run.names.items() if one is not None}
+        try:
+            return compile_expression(step.until).is_true({**known, "value": value})
+        except Invalid as unfit:
+            why = f"`until` of its step cannot judge: {unfit.message.rstrip('.')}"
+            where = "the plan" if step.path else "its profile"
+            remedy = f"Correct `until` in {where}. What was sent before has taken effect."
+            raise bad_answer(f'"{step.target.text}"', str(value), why, remedy) from unfit
 
     async def _settle(self, step: SettleStep) -> None:
         """Settled is what holds for all readings of the last ``for_s``, three at least."""
@@ -525,9 +643,10 @@ class Steps:
         match what:
             case OnTimeout.NOTE:
                 self._run.note(f"{path}: {said}")
-                self._event("timeout", {"path": path, "text": said})
+                self._run.take_event("timeout", {"path": path, "text": said})
             case OnTimeout.FAIL:
-                raise Failed(f"{path}: {said}.", code=ErrorCode.TIMEOUT)
+                where = f"{path}: " if path else ""
+                raise Failed(f"{where}{said}.", code=ErrorCode.TIMEOUT)
             case OnTimeout.END:
                 self._leave_innermost()
             case OnTimeout.ABORT:
@@ -570,11 +689,11 @@ class Steps:
                       {**known, parameter.name: to})  # fmt: skip
         axis = run.axes.setdefault(thing.key, Axis(thing=thing))
         aim = self._number(to, path)
-        why = why_no_target(run.checked, instrument.id, command.name, parameter.name, aim)
+        why = run.why_no_target(instrument.id, command.name, parameter.name, aim)
         if why:
             raise Invalid(
                 f"{target.text} is not ramped: {why}, its bounds. Nothing was sent.",
-                remedy="Widen `bounds` of the plan, and start it again.",
+                remedy="Find out why, before you change `bounds` of the plan, and start it again.",
             )
         await self._mover.move(axis, aim, self._number(rate, f"{path}.rate"))
 
@@ -606,7 +725,9 @@ class Steps:
         """A verdict; without a name that of the unit itself."""
         unit = self._run.under_test
         self._run.judged(verdict, name)
-        self._checked(
+        if self._run.sink is None:
+            return
+        self._run.sink.check(
             Check(
                 verdict=verdict,
                 time_ms=self._bench.clock.wall_ms(),
@@ -626,7 +747,7 @@ class Steps:
         run.question = OpenQuestion(
             step=step, text=text, asked_at=clock.monotonic(), number=run.questions, answer=answer
         )
-        self._event("question", run.question.told())
+        self._run.take_event("question", run.question.told())
         give_up = self._now() + step.timeout_s
         try:
             while not answer.done() and self._now() < give_up:
@@ -635,7 +756,7 @@ class Steps:
         finally:
             run.question = None
         value = answer.result() if answer.done() else None
-        self._event("answer", {"name": step.name, "value": value})
+        self._run.take_event("answer", {"name": step.name, "value": value})
         run.names[step.name] = value
         is_no = step.type is AskType.CONFIRM and value is not True
         if step.type is AskType.PASS_FAIL and value is not None:
@@ -657,22 +778,42 @@ class Steps:
 
     # Loops
 
+    def _begins_at(self, loop: str) -> int | None:
+        """The pass that is repeated of a loop on the way back; ``None``: it begins."""
+        return self._way.pop(loop, None)
+
+    async def _begin_pass(self, loop: LoopNow, number: int, value: Scalar) -> None:
+        """Before anything of a pass is sent."""
+        loop.number, loop.value = number, value
+        self._run.names[loop.name] = value
+        resume = self._run.plan.resume
+        if self._checkpoint is not None and resume is not None and resume.at == loop.name:
+            await self._checkpoint()
+
     async def _for(self, step: ForStep) -> None:
         run = self._run
-        known = {name: value for name, value in run.names.items() if value is not None}
-        values = list(enumerate(loop_values(step, known)))
-        begun = run.passes[step.name] = run.passes.get(step.name, 0) + 1
+        place = self._begins_at(step.name)
+        used = {name for value in step.values for name in names_in(value)}
+        given = {name: known for name in used if (known := run.names.get(name)) is not None}
+        if place is not None:
+            given = dict(self._position.given.get(step.name, {}))
+        values = list(enumerate(loop_values(step, given)))
+        begun = run.passes[step.name] = run.passes.get(step.name, 0) + (place is None)
         if step.is_snake and begun % 2 == 0:
             values.reverse()
-        loop = LoopNow(name=step.name, count=len(values))
+        loop = LoopNow(name=step.name, count=len(values), given=given)
         run.loops.append(loop)
+        if place is not None:
+            values = values[[at for at, _ in values].index(place) :]
         try:
             for at, value in values:
-                loop.number, loop.value = at, value
-                run.names[step.name] = value
+                await self._begin_pass(loop, at, value)
                 if not await self._pass(step, loop):
                     break
+                # A pass that was left before the place was reached has no place any more.
+                self._way = {}
         finally:
+            self._way = {}
             run.loops.remove(loop)
             if step.finally_steps and step.unit is None:
                 await self._cleaned(step.finally_steps)
@@ -717,9 +858,9 @@ class Steps:
             await self.do_all((inner,))
             unit = self._run.under_test
             if step.unit is not None and unit is not None:
-                self._name_unit(step, unit)
+                await self._name_unit(step, unit)
 
-    def _name_unit(self, step: ForStep, unit: UnitNow) -> None:
+    async def _name_unit(self, step: ForStep, unit: UnitNow) -> None:
         if unit.name != str(unit.number + 1) or step.unit is None:
             return
         try:
@@ -730,8 +871,10 @@ class Steps:
             return
         unit.name = str(name)
         unit.tries = self._run.seen[unit.name] = self._run.seen.get(unit.name, 0) + 1
-        # The first row of a unit says when it began.
+        # The first row of a unit says when it began, also where that is its last.
         self._judged("", UnitVerdict.NONE)
+        if self._run.sink is not None:
+            await self._run.sink.written()
 
     def _unit_over(self, step: ForStep) -> None:
         run, unit = self._run, self._run.under_test
@@ -755,16 +898,15 @@ class Steps:
         if step.unit is not None:
             for name in _names_given(step):
                 run.names.pop(name, None)
-        self._event("unit", unit.told())
+        self._run.take_event("unit", unit.told())
 
     async def _repeat(self, step: RepeatStep) -> None:
         run = self._run
         loop = LoopNow(name=step.name, count=step.at_most)
         run.loops.append(loop)
         try:
-            for at in range(step.at_most):
-                loop.number = loop.value = at
-                run.names[step.name] = at
+            for at in range(self._begins_at(step.name) or 0, step.at_most):
+                await self._begin_pass(loop, at, at)
                 await self.do_all(step.steps)
                 if self._holds(step.until, step.path):
                     return
@@ -773,6 +915,7 @@ class Steps:
                 raise
             return
         finally:
+            self._way = {}
             run.loops.remove(loop)
         said = f"{step.path}: {step.until} did not hold after {step.at_most} passes"
         if step.on_at_most is OnAtMost.FAIL:
@@ -806,8 +949,10 @@ async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def _reading(outcome: Outcome, member: str) -> Reading:
-    data, flag = outcome.data.get("data"), outcome.data.get("flag")
-    value = data.get(member) if isinstance(data, Mapping) and member else data
+    value, flag = outcome.data.get("data"), outcome.data.get("flag")
+    if isinstance(value, Mapping | list):
+        of = value if isinstance(value, Mapping) else {}
+        value = of.get(member) if member else outcome.data.get("primary")
     if isinstance(flag, Mapping):
         flag = flag.get(member)
     return Reading(value=_scalar(value), flag=str(flag) if flag else "")
@@ -815,10 +960,6 @@ def _reading(outcome: Outcome, member: str) -> Reading:
 
 def _scalar(value: object) -> Scalar | None:
     return value if isinstance(value, int | float | str | bool) else None
-
-
-def _plain(primary: object, data: object) -> Scalar | None:
-    return _scalar(data) if not isinstance(data, Mapping) else _scalar(primary)
 
 
 def _is_settled(window: list[tuple[float, float]], for_s: float, drift: float | None) -> bool:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
+
+import structlog
 
 from edged.errors import EdgedError
-from edged.experiments.model import Log, Target, Watch, WatchElse
+from edged.experiments.model import Log, Watch, WatchElse
 from edged.profiles.expr import compile_expression
+from edged.profiles.model import Target
 from edged.runs.bench import Bench
 from edged.runs.experiments.bounds import hours_of
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.run import Ending
 from edged.runs.states import OVER, RunEvent
 from edged.yaml.tree import Scalar
+
+log = structlog.get_logger("edged.experiments")
 
 
 class Beside:
@@ -47,10 +53,11 @@ class Beside:
     async def while_running(self) -> AsyncIterator[None]:
         """They go on while this context is open."""
         plan = self._run.checked.experiment
-        work = [self._log(name, log) for name, log in plan.logs.items()]
+        work = [self._log(name, what) for name, what in plan.logs.items()]
         work += [self._watch(watch) for watch in plan.watches]
         work.append(self._bound_run(hours_of(self._run.checked)))
-        tasks = [asyncio.create_task(one, name=f"{self._run.run_id}-beside") for one in work]
+        name = f"{self._run.run_id}-beside"
+        tasks = [asyncio.create_task(self._guarded(one), name=name) for one in work]
         try:
             yield
         finally:
@@ -58,12 +65,26 @@ class Beside:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _log(self, name: str, log: Log) -> None:
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """A mistake of edged in here ends the run: nobody would watch it any more."""
+        try:
+            await work
+        except Exception:
+            log.exception("experiment_fault", run_id=self._run.run_id)
+            error = f"edged made a mistake; its log has it under {self._run.run_id}."
+            self._run.end(Ending(event=RunEvent.FAILURE, error=error))
+
+    async def _log(self, name: str, what: Log) -> None:
+        clock = self._bench.clock
+        due = clock.monotonic()
         while True:
-            value = await self._read(log.command)
+            value = await self._read(what.command)
             if value is not None:
                 self._logged(name, value)
-            await self._bench.clock.sleep(log.every_s)
+            # By what was due, so that the time of the readings does not add up over a night.
+            missed = max(0, int((clock.monotonic() - due) / what.every_s))
+            due += (missed + 1) * what.every_s
+            await clock.sleep(due - clock.monotonic())
 
     async def _watch(self, watch: Watch) -> None:
         good_since: float | None = None

@@ -159,6 +159,24 @@ def _number(cell: str) -> float | None:
     return float(cell) if cell else None
 
 
+def valid_checks(checks: Sequence[Check], repeated: Sequence[tuple[int, int]]) -> tuple[Check, ...]:
+    """The checks that count, where passes were repeated after a crash.
+
+    The checks of a repeated pass come again. But a unit under test that was interrupted keeps
+    those that it has: it is tested again as its next try.
+
+    Args:
+        repeated: places in ``checks``: from the first of a repeated pass to behind its last.
+    """
+    begun = {(check.unit, check.try_number) for check in checks if not check.name}
+    return tuple(
+        check
+        for at, check in enumerate(checks)
+        if (check.unit, check.try_number) in begun
+        or not any(first <= at < behind for first, behind in repeated)
+    )
+
+
 @record
 class UnitResult:
     """A unit under test at one of its tries.

@@ -199,24 +199,33 @@ def _with_texts(directory: Path, columns: Sequence[Column]) -> list[Column]:
 
 
 def valid_rows(directory: Path, meta: Mapping[str, Any]) -> Iterator[list[float | None]]:
-    """The rows of data.csv but for those of passes that were repeated.
+    """The rows of data.csv that count, as numbers.
 
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
     rows = rows_of(directory / ROWS_FILE)
     names = next(rows, [])
+    for texts in counted_rows(rows, names, meta):
+        row = [_cell(text) for text in texts]
+        yield [*row, *[None] * (len(names) - len(row))]
+
+
+def counted_rows(
+    rows: Iterable[Sequence[str]], names: Sequence[str], meta: Mapping[str, Any]
+) -> Iterator[Sequence[str]]:
+    """Rows of data.csv but for those of passes that were repeated."""
     repeated = [
         (resume["attempt"], [(names.index(f"n_{loop}"), at) for loop, at in resume["at"].items()])
         for resume in meta.get("resumes", ())
+        if resume["at"]
     ]
     attempt_at = names.index(ATTEMPT.name) if repeated else 0
-    for texts in rows:
-        row = [_cell(text) for text in texts]
-        row += [None] * (len(names) - len(row))
+    for row in rows:
         if not any(
-            (row[attempt_at] or 0) < attempt and all(row[place] == at for place, at in places)
+            int(row[attempt_at]) < attempt and all(row[place] == str(at) for place, at in places)
             for attempt, places in repeated
+            if len(row) == len(names)
         ):
             yield row
 

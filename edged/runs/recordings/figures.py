@@ -24,6 +24,7 @@ from edged.files import open_bytes, open_text
 from edged.plot.figure import Curve, Figure, Panel
 from edged.record import record
 from edged.runs.points import Waveform, outline_of, short
+from edged.runs.recordings.data_nc import counted_rows
 from edged.runs.recordings.files import ROWS_FILE
 from edged.runs.recordings.formats import read_npy
 from edged.runs.recordings.reader import archive_number, find_run, read_meta
@@ -261,8 +262,9 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
         rows_file = directory / ROWS_FILE
         if rows_file.stat().st_size > MAX_TABLE_BYTES:
             raise _too_long()
-        table = rows_of(rows_file)
-        names = next(table, [])
+        lines = rows_of(rows_file)
+        names = next(lines, [])
+        table = counted_rows(lines, names, meta)
         first = next(table, None)
         if first is None:
             raise Invalid(

@@ -6,10 +6,8 @@ more never delays a measurement by more than itself.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import platform
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,6 +17,7 @@ from edged.actions.action import Purpose, SendLines
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, NotFound
+from edged.host import clock_state
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.answers import parse_answer
@@ -30,8 +29,6 @@ from edged.yaml.tree import Scalar
 
 FORMAT: Final = 1
 MAX_SETTINGS: Final = 500
-TIME_ERROR: Final = 5
-"""adjtimex(2): nobody keeps this machine's clock right."""
 
 
 def first_meta(head: RunHead, pool: InstrumentPool, clock: Clock) -> dict[str, Any]:
@@ -75,7 +72,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def _of_experiment(head: RunHead) -> dict[str, Any]:
-    """What only an experiment has; ``resumes`` are {attempt, at, time_ms}."""
+    """What only an experiment has; ``resumes`` are {attempt, at, checks, time_ms}."""
     return {
         "dimensions": [
             {
@@ -94,25 +91,6 @@ def _of_experiment(head: RunHead) -> dict[str, Any]:
 def iso(wall_ms: int) -> str:
     """A Unix time in milliseconds as people write it, in UTC."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def clock_state() -> dict[str, Any]:
-    """{is_synchronized, source}: whether this machine's clock is kept right, as it says itself.
-
-    ``is_synchronized`` is ``None`` where the machine does not tell.
-    """
-    unknown = {"is_synchronized": None, "source": "unknown"}
-    if sys.platform == "win32":
-        return unknown
-    else:  # noqa: RET505 - mypy takes what follows a platform's return for unreachable
-        try:
-            # struct timex is 208 bytes on every Linux that Python runs on; modes 0 changes nothing.
-            state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512))
-        except (OSError, AttributeError):
-            return unknown
-        if state < 0:
-            return unknown
-        return {"is_synchronized": state != TIME_ERROR, "source": "adjtimex"}
 
 
 Ask = Callable[[str, str], Awaitable[str]]

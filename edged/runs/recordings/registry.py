@@ -55,7 +55,7 @@ from edged.runs.recordings.files import (
     write_dimensions,
     write_meta,
 )
-from edged.runs.recordings.lines import Lines
+from edged.runs.recordings.lines import Lines, rows_in
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.recordings.reader import check_own_run, find_run, read_meta
 from edged.runs.recordings.table import stats_so_far
@@ -105,8 +105,9 @@ class Recording:
         self._clock = clock
         self._has_elapsed = head.has_elapsed
         self._begun_s = clock.monotonic()
-        # Of an experiment: which attempt this is.
-        self._attempt = 1
+        # Of an experiment: which attempt this is, and the rows of checks.csv.
+        self.attempt = 1
+        self.check_count = 0
         self._row_count = 0
         self._array_count = 0
         self._rows_lost = 0
@@ -115,7 +116,7 @@ class Recording:
         self._waiting_bytes = 0
 
     def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
-        before = (*places, self._attempt) if self.head.kind is RunKind.EXPERIMENT else ()
+        before = (*places, self.attempt) if self.head.kind is RunKind.EXPERIMENT else ()
         after = (self._elapsed_s(),) if self._has_elapsed else ()
         if self._take(ROWS_FILE, (*before, *row, *after)):
             self._row_count += 1
@@ -126,7 +127,7 @@ class Recording:
         self._take(table_file(table), (*row, self._elapsed_s()))
 
     def check(self, check: Check) -> None:
-        self._take(CHECKS_FILE, cells_of(check))
+        self.check_count += self._take(CHECKS_FILE, cells_of(check))
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
         begins = {"time_ms": self._clock.wall_ms(), "elapsed_s": self._elapsed_s(), "event": name}
@@ -223,7 +224,8 @@ class Recording:
         self.meta = left.meta
         self.statistics = left.statistics
         self._row_count, self._array_count = left.rows, left.arrays
-        self._attempt = len(left.meta["resumes"]) + 1
+        self.attempt = len(left.meta["resumes"]) + 1
+        self.check_count = left.checks
         # The monotonic clock may be another one; and time never goes back in a table.
         by_wall_s = (self._clock.wall_ms() - left.meta["started_ms"]) / 1000
         self._begun_s = self._clock.monotonic() - max(by_wall_s, left.elapsed_s)
@@ -519,6 +521,18 @@ class RunRegistry:
                 code=ErrorCode.RECORDING_FAILED,
             ) from refused
 
+    async def conclude(self, run_id: str, status: str, summary: Mapping[str, Any]) -> None:
+        """Say how a run has ended that was interrupted, and did not go on.
+
+        Where the disk refuses, it stays interrupted.
+        """
+        with contextlib.suppress(TimeoutError, OSError, NotFound):
+            async with asyncio.timeout(MENDED_WITHIN_S):
+                await self.mended.wait()
+            now_ms = self._bench.clock.wall_ms()
+            await self._on_disk(_conclude, self.root, run_id, status, summary, now_ms, self._disk)
+        self._publish(run_id)
+
     async def sync(self) -> None:
         """Write what waits, of what is under way and of what has ended; done each second."""
         await self._to_its_end(self._sync_all())
@@ -739,6 +753,7 @@ class Interrupted:
     statistics: TableStats
     rows: int
     arrays: int
+    checks: int
     elapsed_s: float
 
 
@@ -760,8 +775,15 @@ def _go_on(
         raise ValueError(f"{head.run_id} has other columns")
     rows, arrays = repair(directory)
     statistics, elapsed_s = stats_so_far(directory / ROWS_FILE)
-    attempt = len(meta.setdefault("resumes", [])) + 2
-    meta["resumes"].append({"attempt": attempt, "at": head.resumed_at, "time_ms": now_ms})
+    checks = rows_in(directory / CHECKS_FILE)
+    meta.setdefault("resumes", []).append(
+        {
+            "attempt": len(meta["resumes"]) + 2,
+            "at": head.resumed_at,
+            "checks": [min(head.resumed_checks, checks) if head.resumed_at else checks, checks],
+            "time_ms": now_ms,
+        }
+    )
     meta.update(status="running", ended=None, ended_ms=None, error="", summary={})
     further = _further(head)
     files = RunFiles(directory, _names(head.recorded), disk, further=further, goes_on=True)
@@ -773,8 +795,22 @@ def _go_on(
         raise
     recording.cells = open_cells(directory, meta, disk)
     return files, Interrupted(
-        meta=meta, statistics=statistics, rows=rows, arrays=arrays, elapsed_s=elapsed_s
+        meta=meta,
+        statistics=statistics,
+        rows=rows,
+        arrays=arrays,
+        checks=checks,
+        elapsed_s=elapsed_s,
     )
+
+
+def _conclude(
+    root: Path, run_id: str, status: str, summary: Mapping[str, Any], now_ms: int, disk: Disk
+) -> None:
+    directory = find_run(root, run_id)
+    meta = read_meta(directory)
+    meta.update(status=status, ended_ms=now_ms, ended=iso(now_ms), summary=dict(summary))
+    write_meta(directory, meta, disk)
 
 
 def _names(columns: Sequence[Column]) -> list[str]:

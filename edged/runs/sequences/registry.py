@@ -12,19 +12,21 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from edged.actions.action import Purpose, RunSequence
+from edged.actions.action import RunSequence
 from edged.actions.cause import CALLER_GONE, Cause, cause_of
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.experiments.model import Experiment
 from edged.profiles.arguments import WITHIN
-from edged.profiles.model import Sequence
+from edged.profiles.model import SELF, Sequence
 from edged.profiles.step_values import fill
 from edged.record import record
+from edged.runs.experiments.steps import Steps
 from edged.runs.ports import NewPlan, Precheck, RowSink
 from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.run import Ending
-from edged.runs.run_head import RunKind
-from edged.runs.sequences.run import SequenceRun, clean_up
-from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
+from edged.runs.run_head import RunHead, RunKind
+from edged.runs.sequences.run import SequenceRun
+from edged.runs.sequences.steps import SequenceCheck, columns_of
 from edged.runs.states import RunEvent, RunState
 from edged.runs.wording import ALL_STEPS_DONE, held_by, stopped_by
 from edged.yaml.tree import Scalar
@@ -46,15 +48,6 @@ class SequenceResult:
     notes: tuple[str, ...] = ()
 
 
-@record
-class SequenceForecast:
-    """How many steps a sequence would do, how long it waits between them, what hangs on answers."""
-
-    steps: int
-    waits_s: float
-    later: Mapping[str, str]
-
-
 class Sequences(RunsOfKind[SequenceRun]):
     """What runs sequences, tells of them and stops them.
 
@@ -67,7 +60,6 @@ class Sequences(RunsOfKind[SequenceRun]):
     def __init__(self, runs: Registry, *, new_plan: NewPlan) -> None:
         super().__init__(runs)
         self._new_plan = new_plan
-        self._steps = SequenceSteps(runs.bench)
 
     def running(self) -> tuple[dict[str, Any], ...]:
         """Each that runs: {run_id, instrument_id, sequence_name, steps_executed, …}."""
@@ -162,7 +154,7 @@ class Sequences(RunsOfKind[SequenceRun]):
         if alone_on:
             self._runs.notes.run_began(run.run_id, alone_on, action.caller)
         try:
-            await SequenceCheck(self._bench.precheck, self._new_plan).check(run)
+            await self._check(run, self._bench.precheck).check()
         except BaseException:
             self._runs.drop(run)
             raise
@@ -178,7 +170,7 @@ class Sequences(RunsOfKind[SequenceRun]):
             run.tell(f"{run.sequence.name} runs as {run.run_id}.")
             async with self._journalled(run):
                 await self._run_to_end(run)
-            if run.failure is None and run.gone_for is None:
+            if run.failure is None and not run.is_left_alone:
                 run.reason, result = ALL_STEPS_DONE, {**run.result}
         except EdgedError as failed:
             run.failure = failed
@@ -246,8 +238,8 @@ class Sequences(RunsOfKind[SequenceRun]):
         sequence: Sequence,
         values: Mapping[str, Scalar],
         precheck: Precheck,
-    ) -> SequenceForecast:
-        """Judge every step as before a run, and run none.
+    ) -> SequenceCheck:
+        """Judge every step as before a run, and run none; returns what came of it.
 
         Args:
             precheck: judges each step, and takes note of what it would send.
@@ -255,9 +247,12 @@ class Sequences(RunsOfKind[SequenceRun]):
         Raises:
             EdgedError: a step would be refused.
         """
-        run = self._new_run(action, sequence, values)
-        await SequenceCheck(precheck, self._new_plan).check(run)
-        return SequenceForecast(steps=run.step_count, waits_s=run.waits_s, later=run.later)
+        judged = self._check(self._new_run(action, sequence, values), precheck)
+        await judged.check()
+        return judged
+
+    def _check(self, run: SequenceRun, precheck: Precheck) -> SequenceCheck:
+        return SequenceCheck(run, precheck, self._new_plan, self._bench.new_id)
 
     def held_by(self, sequence: Sequence, alone_on: str) -> Conflict | None:
         """The sequence that runs there already and would mix its steps with this one's."""
@@ -289,19 +284,30 @@ class Sequences(RunsOfKind[SequenceRun]):
         caller = action.caller.nested(tool=action.tool, scope=sequence.name, on_behalf_of=run_id)
         started_ms = self._bench.clock.wall_ms()
         instrument = self._bench.pool.get(action.instrument_id)
-        return SequenceRun(
+        run = SequenceRun(
             alone_on=alone_on,
             began=self._bench.clock.monotonic(),
             started_ms=started_ms,
-            new_id=self._bench.new_id,
             action=action,
             sequence=sequence,
+            plan=plan_of(sequence, instrument.id),
             caller=caller,
-            head=table_head(run_id, action, sequence, values, caller, started_ms),
-            instrument=instrument,
-            profile=instrument.profile,
-            values={**values},
+            head=RunHead(
+                kind=RunKind.SEQUENCE,
+                run_id=run_id,
+                instrument_id=action.instrument_id,
+                command_name=sequence.name,
+                columns=columns_of(sequence),
+                caller=caller,
+                parameters=dict(values),
+                sets_up=True,
+                started_ms=started_ms,
+            ),
+            instruments={SELF: instrument},
+            names={**values},
         )
+        run.going.set()
+        return run
 
     @contextlib.asynccontextmanager
     async def _journalled(self, run: SequenceRun) -> AsyncIterator[None]:
@@ -309,44 +315,32 @@ class Sequences(RunsOfKind[SequenceRun]):
         if not run.sequence.finally_steps:
             yield
             return
-        instrument = self._bench.pool.get(run.action.instrument_id)
-        named = {"sequence": run.sequence.name}
-        await self._runs.journal.begin(run, instrument, {**named, **clean_up(run)})
-        async with self._runs.journal.beating(run, lambda: clean_up(run)):
+        named = {"sequence": run.sequence.name, **run.to_clean_up()}
+        await self._runs.journal.begin(run, run.instrument, named)
+        async with self._runs.journal.beating(run, run.to_clean_up):
             yield
 
     async def _run_to_end(self, run: SequenceRun) -> None:
         """Body, then ``finally``, then the state; what went wrong is ``run.failure``."""
         _refuse_stopped(run)
-        run.body = asyncio.create_task(
-            self._steps.do_all(run, run.sequence.steps, Purpose.SEQUENCE_STEP), name=run.run_id
-        )
-        failure: EdgedError | None = None
-        event = RunEvent.DONE
-        try:
-            await run.body
-        except asyncio.CancelledError:
-            event = run.stopped.event if run.stopped else RunEvent.CLIENT_GONE
-            if event is RunEvent.SHUTDOWN:
-                event = RunEvent.STOP
-            failure = run.stopped.failure if run.stopped else None
-        except EdgedError as failed:
-            event, failure = RunEvent.FAILURE, failed
-        if event is not RunEvent.CLIENT_GONE:
-            run.gone_for = None
+        steps = Steps(self._bench, run)
+        event, failure = await steps.do_plan(contextlib.nullcontext())
+        if event is RunEvent.SHUTDOWN:
+            event = RunEvent.STOP
         done, what = run.steps_executed, ""
-        finally_error = await self._finally(run)
+        plan = run.plan
+        finally_error = await steps.clean_up(plan.finally_steps, plan.finally_timeout_ms)
         if run.skipped and event is RunEvent.DONE:
             event = RunEvent.STOP
         if event is RunEvent.DONE:
             try:
-                run.result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
+                run.result = {n: fill(text, run.names) for n, text in run.sequence.result.items()}
             except Invalid as unfit:
                 event, failure = RunEvent.FAILURE, unfit
                 what = "its result cannot be worked out"
         run.move(event, is_clean_up_failed=finally_error is not None)
-        if run.gone_for is not None:
-            run.reason = f"{_why_gone(run.gone_for)} after {done} steps"
+        if run.is_left_alone:
+            run.reason = f"{_why_gone(run.ended_by.cause)} after {done} steps"
             if finally_error is not None:
                 run.error = f"Its finally steps failed: {finally_error}"
         elif finally_error is not None:
@@ -373,23 +367,17 @@ class Sequences(RunsOfKind[SequenceRun]):
             data={**_told(run), "cause": cause.code.value},
         )
 
-    async def _finally(self, run: SequenceRun) -> EdgedError | None:
-        """Every ``finally`` step is tried, also after one that failed; the first error is told."""
-        first: EdgedError | None = None
-        try:
-            async with asyncio.timeout(run.sequence.finally_timeout_ms / 1000):
-                for step in run.sequence.finally_steps:
-                    try:
-                        await self._steps.do(run, step, Purpose.FINALLY_STEP)
-                    except EdgedError as error:
-                        first = first or error
-        except TimeoutError:
-            return first or Failed(
-                f"They took longer than {run.sequence.finally_timeout_ms} ms.",
-                code=ErrorCode.TIMEOUT,
-                remedy="Look at the instrument: its outputs may still be on.",
-            )
-        return first
+
+def plan_of(sequence: Sequence, instrument_id: str) -> Experiment:
+    """A sequence is a plan with one role, the unit whose profile it is of."""
+    return Experiment(
+        name=sequence.name,
+        roles={SELF: instrument_id},
+        steps=sequence.steps,
+        parameters=sequence.parameters,
+        finally_steps=sequence.finally_steps,
+        finally_timeout_ms=sequence.finally_timeout_ms,
+    )
 
 
 def _why_gone(cause: Cause) -> str:
@@ -415,7 +403,7 @@ async def _close(opening: asyncio.Task[RowSink], status: str, summary: Mapping[s
 
 def _refuse_stopped(run: SequenceRun) -> None:
     """Raises if the run was stopped while it was being prepared."""
-    if run.stopped is not None:
+    if run.ending is not None and not run.is_left_alone:
         raise Failed(
             f"{run.sequence.name} did not begin, because {run.reason}; nothing was sent.",
             code=ErrorCode.CANCELLED,

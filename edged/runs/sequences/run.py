@@ -1,105 +1,63 @@
-"""One run of a sequence: what it knows and what it sent; and the actions of its steps.
+"""One run of a sequence: what it sent, what it has set, and what it returns.
 
-Then the values that it computes with: parameters, saved answers, loop variables.
-
-Pure. A value that is not known yet (it will come from an answer) is ``UNKNOWN`` during the check
-before the first step; whatever depends on it raises ``NotKnownYet`` and is checked when it runs.
+It is a run of a plan with one role, the unit whose profile the sequence is of. What it leaves in
+the journal are the lines of its ``finally`` steps, rendered beforehand; one without ``finally``
+leaves nothing to clean up, and no row.
 
 Source: docs/profiles.md, "Sequence steps".
-
-Last what it leaves in the journal: the lines of its ``finally`` steps, rendered beforehand.
-
-Nothing is journalled for a sequence without ``finally`` steps: it leaves nothing to clean up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, Final
 
-from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
-from edged.actions.cause import Cause
+from edged.actions.action import Progress, RunSequence
+from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, Invalid
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import AbortStep, CommandStep, ForStep, Profile, Sequence
-from edged.profiles.step_values import Values, fill, number
-from edged.profiles.template import placeholders, render
+from edged.profiles.model import (
+    SELF,
+    AbortStep,
+    CommandStep,
+    ForStep,
+    PollStep,
+    QueryStep,
+    RowStep,
+    Sequence,
+    Step,
+    WaitStep,
+)
+from edged.profiles.raw import sets
 from edged.record import record
+from edged.runs.experiments.run import PlanRun
 from edged.runs.journal import clean_up_of
 from edged.runs.notes import is_limited, notes_of_limit
-from edged.runs.ports import NewId, RowSink
-from edged.runs.run import Ending, Run
+from edged.runs.ports import RowSink
+from edged.runs.run import Ending
 from edged.runs.states import SEQUENCE, RunEvent, RunState
 from edged.yaml.tree import Scalar
 
-MAX_LOOP_VALUES: Final = 100_000
+MAX_ROWS: Final = 1_000_000
 MOST_LEFT: Final = 50
 """Lines that are told of a sequence that did not come to its end."""
 
 
-def loop_values(step: ForStep, values: Values) -> Iterator[Scalar | None]:
-    """What a ``for`` step runs over.
-
-    Raises:
-        NotKnownYet, Invalid: as ``fill``; a count outside 1 to 100,000; a logarithmic range
-            that touches zero.
-    """
-    if step.kind == "list":
-        return (fill(value, values) for value in step.values)
-    first, last = (number(v, values, f"a bound of {step.name}") for v in step.values[:2])
-    count = int(number(step.values[2], values, f"the count of {step.name}"))
-    if not 1 <= count <= MAX_LOOP_VALUES:
-        raise Invalid(f"{step.name} would take {count} values; 1 to {MAX_LOOP_VALUES} are allowed.")
-    if step.kind == "log" and first * last <= 0:
-        raise Invalid(f"{step.name} cannot run logarithmically from {first:g} to {last:g}.")
-    return _range(step.kind, first, last, count)
-
-
-def saved(name: str, data: object, primary: float | None = None) -> Values:
-    """What an answer saved ``as: name`` adds: the value, or one value a field as ``name_field``."""
-    if isinstance(data, Mapping):
-        flat: Values = {
-            f"{name}_{key}": value
-            for key, value in data.items()
-            if value is None or isinstance(value, int | float | str | bool)
-        }
-        flat[name] = primary
-        return flat
-    if data is None or isinstance(data, int | float | str | bool):
-        return {name: data}
-    return {name: str(data)}
-
-
-def _range(kind: str, first: float, last: float, count: int) -> Iterator[float]:
-    for i in range(count):
-        if count == 1:
-            yield first
-        elif i == count - 1:
-            yield last
-        elif kind == "lin":
-            yield first + (last - first) * i / (count - 1)
-        else:
-            yield first * (last / first) ** (i / (count - 1))
-
-
 @record(frozen=False, eq=False)
-class SequenceRun(Run):
+class SequenceRun(PlanRun):
     """One run of one sequence on one instrument, as far as it got."""
 
     words = SEQUENCE
+    most_stalls = 1
+    polls_as = None
 
-    new_id: NewId
     action: RunSequence
     sequence: Sequence
-    instrument: Instrument
-    values: Values
-    # What says of its lines whether they ask, and whether they set something.
-    profile: Profile | None
     # The instrument on which no other such sequence may run meanwhile.
     alone_on: str = ""
-    steps_executed: int = 0
     row_count: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
     # How many of the rows say that a limit was reached.
@@ -108,49 +66,55 @@ class SequenceRun(Run):
     sent: list[str] = field(default_factory=list)
     # What it has set, by what that is: the line that was sent last for it.
     left: dict[str, str] = field(default_factory=dict)
-    body: asyncio.Task[None] | None = None
-    # The order by which it ends early, and why its client went.
-    stopped: Ending | None = None
-    # Only safe commands of ``finally`` are run; the others that there were; and one under way.
-    is_safe_only: bool = False
+    # Steps of ``finally`` that were not run, as they are no safe commands.
     skipped: dict[str, None] = field(default_factory=dict)
-    unsafe_step: asyncio.Future[None] | None = None
-    gone_for: Cause | None = None
     # The error that its caller gets.
     failure: EdgedError | None = None
-    # The lines of ``finally``, and whether they are being gathered now.
-    clean_up: list[str] = field(default_factory=list)
-    is_gathering: bool = False
-    step_count: int = 0
-    # What its waits take together, and what only the run can tell and why, as far as was checked.
-    waits_s: float = 0.0
-    later: dict[str, str] = field(default_factory=dict)
     # Its recording, which begins with it: the steps wait for the disk only to record a row.
     opening: asyncio.Task[RowSink] | None = None
+    # The lines of ``finally``, as far as they are known beforehand.
+    clean_up: list[str] = field(default_factory=list)
     told: int = 0
 
     @property
-    def units(self) -> Collection[str]:
-        return (self.instrument.id,)
+    def instrument(self) -> Instrument:
+        """The unit."""
+        return self.instruments[SELF]
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Its client went away, and nobody stopped it before."""
+        return self.ending is not None and self.ending.event is RunEvent.CLIENT_GONE
 
     def end(self, ending: Ending) -> None:
-        """Have its body end; its ``finally`` steps run in any case."""
-        if ending.event is RunEvent.CLIENT_GONE:
-            self.gone_for = ending.cause
-        else:
-            self.stopped = ending
+        PlanRun.end(self, ending)
+        if ending.event is not RunEvent.CLIENT_GONE:
             self.reason = self.reason or ending.cause.reason
-            self.is_safe_only = self.is_safe_only or ending.cause.is_safe_only
-            if self.is_safe_only and self.unsafe_step is not None:
-                self.unsafe_step.cancel(ending.cause)
-        if self.body is not None:
-            self.body.cancel(ending.cause)
-        elif self.gone_for is not None and self.task is not None:
+        elif self.body is None and self.task is not None:
             self.task.cancel(ending.cause)
+
+    def took(self, outcome: Outcome) -> None:
+        self.sent.extend(outcome.scpi)
+        for line in outcome.scpi:
+            if sets(self.instrument.profile, line):
+                place = place_set(line)
+                self.left.pop(place, None)
+                self.left[place] = line
+
+    async def take_row(self, row: Mapping[str, Any]) -> None:
+        if len(self.rows) >= MAX_ROWS:
+            raise Invalid(f"A sequence returns at most {MAX_ROWS} rows.")
+        self.rows.append({**row})
+        self.row_count += 1
+        self.limited += is_limited(row)
+        if self.opening is not None:
+            self.sink = await asyncio.shield(self.opening)
+            self.sink.append(tuple(_cell(row.get(column.name)) for column in self.head.columns))
+            self.tell(json.dumps(row, default=str))
 
     def shed(self) -> None:
         """Give up what nobody asks for once its caller has its result."""
-        self.rows, self.sent, self.values = [], [], {}
+        self.rows, self.sent, self.names = [], [], {}
         self.action = replace(self.action, progress=None, client=None)
 
     def what_went_wrong(self) -> str:
@@ -172,6 +136,9 @@ class SequenceRun(Run):
             self.limited, self.row_count, is_result_limited=is_limited(self.result)
         ) + [f"{self.reason}: {self.what_was_skipped()}"] * bool(self.skipped)
 
+    def leave_out(self, step: Step) -> None:
+        self.skipped[name_of(step)] = None
+
     def what_was_skipped(self) -> str:
         """The steps of ``finally`` that were not run, as they are no safe commands."""
         return f"not sent of its finally steps: {', '.join(self.skipped)}"
@@ -179,6 +146,22 @@ class SequenceRun(Run):
     def what_is_left(self) -> list[str]:
         """The lines that it sent last for each thing it has set; the newest, oldest first."""
         return list(self.left.values())[-MOST_LEFT:]
+
+    def to_clean_up(self) -> dict[str, Any]:
+        """What its row in the journal says of its end, as the unit's owner wants it now.
+
+        Where what cleans up depends on answers, that is the profile's abort. Lines of ``finally``
+        are sent without proofs.
+        """
+        profile, rules = self.instrument.profile, self.instrument.rules
+        if self.clean_up:
+            steps = [AbortStep(send=line) for line in self.clean_up]
+            return {**clean_up_of(profile, rules, steps), "proofs": []}
+        return clean_up_of(profile, rules, profile.abort if profile is not None else ())
+
+
+def _cell(value: Any) -> Scalar | None:
+    return value if isinstance(value, Scalar | None) else json.dumps(value, default=str)
 
 
 def place_set(line: str) -> str:
@@ -193,64 +176,15 @@ def place_set(line: str) -> str:
     return f"{header} {','.join(arguments)}"
 
 
-def command_of(run: SequenceRun, step: CommandStep, values: Values, purpose: Purpose) -> RunCommand:
-    """The action of a command step.
-
-    Raises:
-        NotKnownYet: a parameter needs an answer that has not come.
-    """
-    return RunCommand(
-        tool=run.action.tool,
-        caller=run.caller,
-        action_id=run.new_id(),
-        parent_id=run.action.action_id,
-        instrument_id=run.action.instrument_id,
-        command_name=step.command,
-        parameters={name: fill(value, values) for name, value in step.parameters.items()},
-        purpose=purpose,
-    )
-
-
-def query_of(run: SequenceRun, template: str, values: Values, purpose: Purpose) -> SendScpi:
-    """The action of a raw query.
-
-    Raises:
-        NotKnownYet: it needs an answer that has not come.
-        Invalid: a value that cannot stand in a line.
-    """
-    return SendScpi(
-        tool=run.action.tool,
-        caller=run.caller,
-        action_id=run.new_id(),
-        parent_id=run.action.action_id,
-        instrument_id=run.action.instrument_id,
-        scpi=_rendered(template, run.sequence, values),
-        purpose=purpose,
-        expects_answer=True,
-    )
-
-
-def _rendered(template: str, sequence: Sequence, values: Values) -> str:
-    """A raw query's template with what is known filled in.
-
-    Raises:
-        NotKnownYet: it needs an answer that has not come.
-        Invalid: a value that cannot stand in a line.
-    """
-    used = {hole.name: fill(f"{{{hole.name}}}", values) for hole in placeholders(template)}
-    known = {name: value for name, value in used.items() if value is not None}
-    return render(template, sequence.parameters, known)
-
-
-def clean_up(run: SequenceRun) -> dict[str, Any]:
-    """What its row in the journal says of its end, as the unit's owner wants it now.
-
-    Where what cleans up depends on answers, that is the profile's abort. Lines of ``finally`` are
-    sent without proofs.
-    """
-    rules = run.instrument.rules
-    if run.clean_up:
-        steps = [AbortStep(send=line) for line in run.clean_up]
-        return {**clean_up_of(run.profile, rules, steps), "proofs": []}
-    abort = run.profile.abort if run.profile is not None else ()
-    return clean_up_of(run.profile, rules, abort)
+def name_of(step: Step) -> str:
+    """What a step is called that is not done, or cannot be judged yet."""
+    match step:
+        case CommandStep(command=name) | QueryStep(query=name) | PollStep(poll=name):
+            return name
+        case ForStep(name=name, steps=steps):
+            inner = (name_of(each) for each in steps if not isinstance(each, WaitStep | RowStep))
+            return f"for {name}: {', '.join(inner)}"
+        case RowStep():
+            return "row"
+        case _:
+            return "wait"

@@ -93,15 +93,13 @@ class Stream(Run):
 
     def question(self, action_id: str) -> RunCommand:
         """One measurement, as an action of whoever started the stream."""
-        return RunCommand(
-            tool=self.action.tool,
-            caller=self.caller,
-            action_id=action_id,
-            parent_id=self.action.action_id,
-            instrument_id=self.head.instrument_id,
+        return self.act(
+            RunCommand,
+            action_id,
+            self.head.instrument_id,
+            Purpose.STREAM_POINT,
             command_name=self.command.name,
             parameters=self.action.parameters,
-            purpose=Purpose.STREAM_POINT,
         )
 
     def statistics(self) -> dict[str, Any]:

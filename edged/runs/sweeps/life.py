@@ -32,10 +32,7 @@ from edged.runs.states import RunEvent
 from edged.runs.sweeps.ramp import Ramp, why_strayed
 from edged.runs.sweeps.ramp_plan import (
     RampPlan,
-    grid_of,
-    make_plan,
     next_step,
-    setpoint_from,
     steps_left,
 )
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, readings_of
@@ -335,12 +332,11 @@ class SweepStart:
     ) -> tuple[RampPlan, tuple[RampPlan, ...]]:
         """The ramp from where the instrument stands, and the same from one reading to the next."""
         start = await self._ask_setpoint(action, thing, run_id)
-        plan = _leg(thing, request, start, request.target_value)
+        plan = thing.ramp(start, request.target_value, request.rate_per_s)
         return plan, _legs(plan, thing, request)
 
     async def _ask_setpoint(self, action: StartSweep, thing: SweptThing, sweep_id: str) -> float:
         """What the instrument holds as set, asked after everything that waits there already."""
-        query = thing.setpoint_query
         outcome = await self.bench.perform(
             SendLines(
                 tool=action.tool,
@@ -350,15 +346,13 @@ class SweepStart:
                 action_id=self.bench.new_id(),
                 parent_id=action.action_id,
                 instrument_id=thing.instrument.id,
-                lines=(query,),
+                lines=(thing.setpoint_query,),
                 purpose=Purpose.CALL,
             )
         )
         if outcome.error is not None:
             raise outcome.error
-        answer = str(outcome.data["answer"] or "")
-        plan, unit = thing.plan, thing.parameter.unit
-        return setpoint_from(answer, unit, query, plan.pattern, plan.decimal)
+        return thing.held_in(str(outcome.data["answer"] or ""))
 
 
 def _head(
@@ -404,17 +398,7 @@ def _legs(plan: RampPlan, thing: SweptThing, request: SweepRequest) -> tuple[Ram
     if request.points is None:
         return (plan,)
     stops = request.points.between(plan.start, plan.target)
-    return tuple(_leg(thing, request, start, target) for start, target in pairwise(stops))
-
-
-def _leg(thing: SweptThing, request: SweepRequest, start: float, target: float) -> RampPlan:
-    return make_plan(
-        start=start,
-        target=target,
-        rate_per_s=request.rate_per_s,
-        interval_s=thing.plan.interval_ms / 1000,
-        resolution=grid_of(thing.command, thing.plan.parameter, start=start, target=target),
-    )
+    return tuple(thing.ramp(*ends, request.rate_per_s) for ends in pairwise(stops))
 
 
 def check_request(

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -22,21 +21,13 @@ from typing import Any, Final
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.profiles.model import ParameterType
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.journal import HEARTBEAT_S, RunJournal
 from edged.runs.ports import Perform
 from edged.runs.run import Ending
 from edged.runs.states import RunEvent
-from edged.runs.sweeps.ramp_plan import (
-    RampPlan,
-    arrived_by,
-    gap_s,
-    next_step,
-    setpoint_from,
-    slower,
-)
+from edged.runs.sweeps.ramp_plan import MOST_STALLS, STALL_S, gap_s, is_stall, next_step
 from edged.runs.sweeps.request import Measure, MeasuredColumn
 from edged.runs.sweeps.sweep import Cell, Sweep
 from edged.runs.wording import TARGET_REACHED
@@ -57,16 +48,9 @@ async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float)
     asked = await perform(sweep.lines(action_id, (thing.setpoint_query,), Purpose.MEASURE))
     if asked.error is not None:
         return asked
-    unit, plan = thing.parameter.unit, thing.plan
-    answer = str(asked.data["answer"] or "")
-    held = setpoint_from(answer, unit, thing.setpoint_query, plan.pattern, plan.decimal)
+    held = thing.held_in(str(asked.data["answer"] or ""))
     if all(abs(held - known) > 1.01 * sweep.tolerance for known in (sweep.confirmed, value)):
-        raise Failed(
-            f"{thing.instrument.called} was reconnected and holds {held:g} {unit}, where "
-            f"{sweep.confirmed:g} {unit} was set: it may have been switched off and on.",
-            code=ErrorCode.INSTRUMENT_ERROR,
-            sent=(thing.setpoint_query,),
-        )
+        raise thing.is_moved(held, sweep.confirmed)
     return asked
 
 
@@ -85,11 +69,6 @@ async def why_strayed(perform: Perform, action_id: str, sweep: Sweep) -> str:
     return ""
 
 
-NETWORK_USUAL_S: Final = 0.02
-"""A network may hold back one write and not the next, so only so much is taken for the usual."""
-STALL_S: Final = 0.1
-MOST_STALLS: Final = 50
-"""Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
 READBACK_EVERY_S: Final = 0.5
 
 
@@ -128,7 +107,8 @@ class Ramp:
         Raises:
             EdgedError: the instrument did not take a step, or was not read.
         """
-        while (value := next_step(plan := _plan(sweep), sweep.confirmed)) is not None:
+        leg = sweep.legs[sweep.leg]
+        while (value := next_step(plan := sweep.thing.now(leg), sweep.confirmed)) is not None:
             due = sweep.written_at + gap_s(plan, sweep.confirmed, value)
             await self._wait_until(sweep, due)
             if not await self._note(sweep, value):
@@ -193,16 +173,14 @@ class Ramp:
             if outcome.error is None:
                 break
             sweep.stalls += 1
-            if not _is_stall(outcome.error) or sweep.stalls > MOST_STALLS:
+            if not is_stall(outcome.error) or sweep.stalls > MOST_STALLS:
                 raise outcome.error
             await self.bench.clock.sleep(STALL_S)
         sweep.stalls = 0
-        sweep.confirmed = value
-        # Without a time of its own it had gone out at the latest when the answer to it was there.
         now = self.bench.clock.monotonic()
         gone = outcome.written_at or now
-        sweep.quickest_s = min(sweep.quickest_s, now - gone)
-        sweep.written_at = arrived_by(gone, now, min(sweep.quickest_s, _held_back_s(sweep)))
+        sweep.confirmed = value
+        sweep.quickest_s, sweep.written_at = sweep.thing.arrival(gone, now, sweep.quickest_s)
         sweep.steps += 1
         sweep.write_s += now - began
 
@@ -273,7 +251,7 @@ class Ramp:
             outcome = await self.bench.perform(
                 self._action(sweep, measure.instrument.id, measure.command.name, measure.parameters)
             )
-            if outcome.error is None or not _is_stall(outcome.error):
+            if outcome.error is None or not is_stall(outcome.error):
                 return outcome
             sweep.stalls += 1
             if sweep.stalls > MOST_STALLS:
@@ -298,7 +276,7 @@ class Ramp:
             self._action(sweep, sweep.thing.instrument.id, command, given)
         )
         if outcome.error is not None:
-            if _is_stall(outcome.error):
+            if is_stall(outcome.error):
                 return
             raise outcome.error
         data = outcome.data.get("data")
@@ -309,9 +287,7 @@ class Ramp:
 
     def step(self, sweep: Sweep, value: float) -> RunCommand:
         """The action that brings one value to the instrument."""
-        is_whole = sweep.thing.parameter.type is ParameterType.INT
-        given = sweep.thing.at(round(value) if is_whole else value)
-        thing = sweep.thing
+        thing, given = sweep.thing, sweep.thing.at(value)
         return replace(
             self._action(sweep, thing.instrument.id, thing.command.name, given, Purpose.SWEEP_STEP),
             meeting=sweep.meeting,
@@ -321,43 +297,13 @@ class Ramp:
     def _action(
         self,
         sweep: Sweep,
-        instrument_id: str,
+        unit: str,
         command_name: str,
         parameters: Mapping[str, Scalar],
         purpose: Purpose = Purpose.MEASURE,
     ) -> RunCommand:
-        return RunCommand(
-            tool=sweep.action.tool,
-            caller=sweep.caller,
-            action_id=self.bench.new_id(),
-            parent_id=sweep.action.action_id,
-            instrument_id=instrument_id,
-            command_name=command_name,
-            parameters=parameters,
-            purpose=purpose,
-        )
-
-
-def _plan(sweep: Sweep) -> RampPlan:
-    """As it was begun, or slower where the owner has set a lower rate since."""
-    plan = sweep.legs[sweep.leg]
-    fastest = sweep.thing.fastest
-    if fastest is None:
-        return plan
-    return slower(plan, fastest, sweep.thing.plan.interval_ms / 1000)
-
-
-def _held_back_s(sweep: Sweep) -> float:
-    """How much of a confirmation's usual time may not have been spent on the way there."""
-    is_on_a_cable = sweep.thing.instrument.transport.is_cable
-    return math.inf if is_on_a_cable else NETWORK_USUAL_S
-
-
-def _is_stall(error: EdgedError) -> bool:
-    """Whether nothing is wrong but that others had the line: pre-empted, full, or never sent."""
-    if error.code in {ErrorCode.PREEMPTED, ErrorCode.BUSY}:
-        return True
-    return isinstance(error, Failed) and error.code is ErrorCode.TIMEOUT and not error.sent
+        named = {"command_name": command_name, "parameters": parameters}
+        return sweep.act(RunCommand, self.bench.new_id(), unit, purpose, **named)
 
 
 def _cells(data: Any, columns: tuple[MeasuredColumn, ...]) -> list[Cell]:

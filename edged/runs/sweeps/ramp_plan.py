@@ -18,7 +18,7 @@ import sys
 from dataclasses import replace
 from typing import Final
 
-from edged.errors import ErrorCode, Failed, Invalid
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.profiles.answers import picked
 from edged.profiles.model import DEFAULT_SENTINELS, Command
 from edged.profiles.template import placeholders, resolution
@@ -31,6 +31,13 @@ GRID_DIGITS: Final = 9
 """Digits kept beyond the grid's own: enough to take the noise of binary fractions away."""
 MOST_STEPS: Final = 1e15
 """More than this are told as this."""
+
+
+NETWORK_USUAL_S: Final = 0.02
+"""A network may hold back one write and not the next, so only so much is taken for the usual."""
+STALL_S: Final = 0.1
+MOST_STALLS: Final = 50
+"""Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
 
 
 @record
@@ -232,3 +239,10 @@ def _digits(form: str) -> int | None:
     _, dot, digits = form[:-1].partition(".")
     precision = int(digits) if dot else 6
     return precision if form[-1] == "e" else max(1, precision) - 1
+
+
+def is_stall(error: EdgedError) -> bool:
+    """Whether nothing is wrong but that others had the line: pre-empted, full, or never sent."""
+    if error.code in {ErrorCode.PREEMPTED, ErrorCode.BUSY}:
+        return True
+    return isinstance(error, Failed) and error.code is ErrorCode.TIMEOUT and not error.sent

@@ -12,15 +12,24 @@ the whole sweep stays in view.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.actions.cause import NOT_NEEDED, Cause
+from edged.errors import ErrorCode, Failed
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
-from edged.profiles.model import AbortStep, Command, Parameter, Profile, SweepPlan
+from edged.profiles.model import (
+    AbortStep,
+    Command,
+    Parameter,
+    ParameterType,
+    Profile,
+    SweepPlan,
+)
 from edged.profiles.owner_rules import UnitRules
 from edged.profiles.template import placeholders, render
 from edged.record import record
@@ -28,7 +37,17 @@ from edged.runs.journal import clean_up_of
 from edged.runs.notes import Pace, PointNotes, why_slower
 from edged.runs.run import Ending, Run
 from edged.runs.states import SWEEP, RunState
-from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
+from edged.runs.sweeps.ramp_plan import (
+    NETWORK_USUAL_S,
+    RampPlan,
+    arrived_by,
+    behind_s,
+    grid_of,
+    make_plan,
+    setpoint_from,
+    slower,
+    steps_left,
+)
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
 from edged.runs.wording import TARGET_REACHED
 from edged.yaml.tree import Scalar
@@ -185,7 +204,54 @@ class SweptThing:
 
     def at(self, value: float) -> dict[str, Scalar]:
         """The command's parameters with the swept one at ``value``."""
-        return {**self.values, self.plan.parameter: value}
+        is_whole = self.parameter.type is ParameterType.INT
+        return {**self.values, self.plan.parameter: round(value) if is_whole else value}
+
+    def held_in(self, answer: str) -> float:
+        """The value that an answer to ``setpoint_query`` tells; raises Failed: BAD_ANSWER."""
+        plan = self.plan
+        return setpoint_from(
+            answer, self.parameter.unit, self.setpoint_query, plan.pattern, plan.decimal
+        )
+
+    def is_moved(self, held: float, known: float) -> Failed:
+        """It was connected anew, and holds another value than the last that was confirmed."""
+        unit = self.parameter.unit
+        return Failed(
+            f"{self.instrument.called} was reconnected and holds {held:g} {unit}, where "
+            f"{known:g} {unit} was set: it may have been switched off and on.",
+            code=ErrorCode.INSTRUMENT_ERROR,
+            sent=(self.setpoint_query,),
+        )
+
+    def arrival(self, gone: float, now: float, quickest_s: float) -> tuple[float, float]:
+        """The quickest confirmation so far, and by when a step had reached the instrument.
+
+        Args:
+            gone: monotonic, when it had gone out; where nobody knows, when it was confirmed.
+            now: when it was confirmed.
+        """
+        quickest_s = min(quickest_s, now - gone)
+        # So much of a confirmation's usual time may not have been spent on the way there.
+        held_back = math.inf if self.instrument.transport.is_cable else NETWORK_USUAL_S
+        return quickest_s, arrived_by(gone, now, min(quickest_s, held_back))
+
+    def ramp(self, start: float, target: float, rate_per_s: float) -> RampPlan:
+        """A way of it, on the finest grid that holds for all of that."""
+        return make_plan(
+            start=start,
+            target=target,
+            rate_per_s=rate_per_s,
+            interval_s=self.plan.interval_ms / 1000,
+            resolution=grid_of(self.command, self.plan.parameter, start=start, target=target),
+        )
+
+    def now(self, plan: RampPlan) -> RampPlan:
+        """A ramp as it was begun, or slower where the owner has set a lower rate since."""
+        fastest = self.fastest
+        if fastest is None:
+            return plan
+        return slower(plan, fastest, self.plan.interval_ms / 1000)
 
     def abort_steps(self) -> tuple[AbortStep, ...]:
         """The sweep's own abort for what it swept, else the profile's."""
@@ -291,15 +357,7 @@ class Sweep(Run):
 
     def lines(self, action_id: str, lines: tuple[str, ...], purpose: Purpose) -> SendLines:
         """The action by which lines of the profile go to the instrument on the sweep's behalf."""
-        return SendLines(
-            tool=self.action.tool,
-            caller=self.caller,
-            action_id=action_id,
-            parent_id=self.action.action_id,
-            instrument_id=self.thing.instrument.id,
-            lines=lines,
-            purpose=purpose,
-        )
+        return self.act(SendLines, action_id, self.thing.instrument.id, purpose, lines=lines)
 
     @property
     def _rested_s(self) -> float:

@@ -64,6 +64,7 @@ class Surroundings:
     settled: Callable[[PendingCall, Outcome | None], None]
 
 
+@record(frozen=False, eq=False, kw_only=False)
 class PendingCall:
     """One request: served at once, or under way; ``sessions.Endable``, ``actions.CallClient``.
 
@@ -83,42 +84,24 @@ class PendingCall:
         underway: the action that it waits for.
     """
 
-    __slots__ = (
-        "_task",
-        "_then",
-        "beat",
-        "ended",
-        "headers",
-        "is_answered",
-        "is_cut_by_disconnect",
-        "make_answer",
-        "on_expiry",
-        "post",
-        "progress",
-        "refusal",
-        "request",
-        "slot",
-        "span",
-        "underway",
-    )
+    post: Post
+    slot: int
+    request: Request
+    headers: HeaderList = ()
+    is_cut_by_disconnect: bool = False
+    refusal: ErrorReply | None = None
+    ended: CallEnd | None = None
+    is_answered: bool = False
+    on_expiry: Callable[[], None] | None = None
+    progress: ProgressSink | None = None
+    beat: Callable[[], None] | None = None
+    make_answer: MakeAnswer | None = None
+    span: OperationSpan | None = None
+    underway: Underway | None = None
+    _task: asyncio.Task[Any] | None = None
+    _then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
 
-    def __init__(self, post: Post, slot: int, request: Request) -> None:
-        self.post = post
-        self.slot = slot
-        self.request = request
-        self.headers: HeaderList = ()
-        self.is_cut_by_disconnect = False
-        self.refusal: ErrorReply | None = None
-        self.ended: CallEnd | None = None
-        self.is_answered = False
-        self.on_expiry: Callable[[], None] | None = None
-        self.progress: ProgressSink | None = None
-        self.beat: Callable[[], None] | None = None
-        self.make_answer: MakeAnswer | None = None
-        self.span: OperationSpan | None = None
-        self.underway: Underway | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
+    __repr__ = object.__repr__
 
     def go_on(self, pending: Underway) -> None:
         """An action is under way for it; ``Surroundings.settled`` says when it is over."""
@@ -220,18 +203,17 @@ class PendingCall:
             then(self, task)
 
 
+@record(frozen=False, eq=False, kw_only=False)
 class Post:
     """One POST that passed every door, and the answer on its way.
 
-    Args:
+    Attributes:
         make_wire: the way back; made when it is needed.
         message: what came.
         accepted: how the client speaks HTTP.
         session: whose it is; ``None`` for a request that stands alone.
         caller: as of that session.
         choice: what tools/list shows to this client.
-
-    Attributes:
         calls: its requests, in order.
         served: how many of them have been begun.
         last_write_s: see ``reply.Quiet``.
@@ -243,80 +225,43 @@ class Post:
         on_over: called once, when that is so.
     """
 
-    __slots__ = (
-        "_exchange",
-        "_is_gone",
-        "_is_watched",
-        "_log",
-        "_make_wire",
-        "_over",
-        "_own_stream",
-        "_stream",
-        "_told_s",
-        "_wire",
-        "accepted",
-        "body",
-        "caller",
-        "calls",
-        "choice",
-        "head",
-        "is_over",
-        "last_write_s",
-        "message",
-        "on_over",
-        "plain",
-        "revision",
-        "served",
-        "session",
-        "surroundings",
-    )
+    surroundings: Surroundings
+    make_wire: Callable[[], Wire]
+    message: Message | Batch
+    accepted: Accepted
+    revision: Revision
+    session: Session | None
+    caller: Caller
+    choice: Choice
+    calls: tuple[PendingCall, ...] = ()
+    served: int = 0
+    plain: tuple[int, HeaderList, bytes] | None = None
+    head: object = None
+    body: bytes = b""
+    is_over: bool = False
+    on_over: Callable[[], None] | None = None
+    last_write_s: float = 0.0
+    # When the client last got progress of the call itself.
+    _told_s: float = 0.0
+    _wire: Wire | None = None
+    # Of all that is not one plain answer.
+    _exchange: Exchange | None = None
+    _log: EventLog | None = None
+    # Where to write now; and the stream of this POST's own connection, which may be another.
+    _stream: StreamReply | None = None
+    _own_stream: StreamReply | None = None
+    # Set when a stream that was resumed is over.
+    _over: asyncio.Event | None = None
+    _is_watched: bool = False
+    _is_gone: bool = False
 
-    def __init__(
-        self,
-        surroundings: Surroundings,
-        make_wire: Callable[[], Wire],
-        message: Message | Batch,
-        accepted: Accepted,
-        revision: Revision,
-        session: Session | None,
-        caller: Caller,
-        choice: Choice,
-    ) -> None:
-        self.surroundings = surroundings
-        self.message = message
-        self.accepted = accepted
-        self.revision = revision
-        self.session = session
-        self.caller = caller
-        self.choice = choice
-        self.calls: tuple[PendingCall, ...] = ()
-        self.served = 0
-        self.plain: tuple[int, HeaderList, bytes] | None = None
-        self.head: object = None
-        self.body = b""
-        self.is_over = False
-        self.on_over: Callable[[], None] | None = None
-        self.last_write_s = 0.0
-        # When the client last got progress of the call itself.
-        self._told_s = 0.0
-        self._make_wire = make_wire
-        self._wire: Wire | None = None
-        # Of all that is not one plain answer.
-        self._exchange: Exchange | None = None
-        self._log: EventLog | None = None
-        # Where to write now; and the stream of this POST's own connection, which may be another.
-        self._stream: StreamReply | None = None
-        self._own_stream: StreamReply | None = None
-        # Set when a stream that was resumed is over.
-        self._over: asyncio.Event | None = None
-        self._is_watched = False
-        self._is_gone = False
+    __repr__ = object.__repr__
 
     @property
     def wire(self) -> Wire:
         """The way back."""
         if self._wire is None:
-            self._wire = self._make_wire()
+            self._wire = self.make_wire()
         return self._wire
 
     @property

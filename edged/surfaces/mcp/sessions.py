@@ -26,7 +26,7 @@ import itertools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
 from edged.actions.caller import Caller, Route
@@ -189,6 +189,7 @@ class Over:
             await self._waiter
 
 
+@record(frozen=False, eq=False, kw_only=False)
 class NewsStream:
     """The open GET stream of a session.
 
@@ -197,12 +198,9 @@ class NewsStream:
         over: is set when it must end, whatever the reason.
     """
 
-    __slots__ = ("caller", "over", "reply")
-
-    def __init__(self, reply: StreamReply, caller: Caller) -> None:
-        self.reply = reply
-        self.caller = caller
-        self.over = Over()
+    reply: StreamReply
+    caller: Caller
+    over: Over = field(default_factory=Over)
 
 
 Again = Callable[[str, Tell], Outcome | Underway | None]
@@ -240,6 +238,7 @@ LONGEST_REPEATED: Final = 1_000
 """Bytes of the body of a call that is known when it comes again."""
 
 
+@record(frozen=False, eq=False)
 class Session:
     """One client's session.
 
@@ -263,58 +262,31 @@ class Session:
         visa_count: the last of those numbers.
     """
 
-    __slots__ = (
-        "_caller",
-        "_caller_here",
-        "asked",
-        "calls",
-        "can_elicit",
-        "choice",
-        "client",
-        "held_by",
-        "id",
-        "label",
-        "last_used_s",
-        "lease_key",
-        "news_log",
-        "owner",
-        "pending",
-        "repeats",
-        "resumable",
-        "revision",
-        "state",
-        "streams",
-        "visa",
-        "visa_count",
-        "watched",
-    )
+    id: SessionId
+    label: str
+    revision: Revision
+    owner: Owner
+    held_by: str
+    lease_key: str
+    last_used_s: float
+    choice: Choice | None = None
+    client: str = ""
+    can_elicit: bool = False
+    asked: dict[str, asyncio.Future[Response]] = field(default_factory=dict)
+    state: SessionState = SessionState.OPENED
+    calls: CallRegistry = field(default_factory=CallRegistry)
+    streams: list[NewsStream] = field(default_factory=list)
+    pending: dict[bytes, None] = field(default_factory=dict)
+    watched: dict[str, str] = field(default_factory=dict)
+    news_log: EventLog | None = None
+    resumable: dict[str, Resumable] = field(default_factory=dict)
+    repeats: dict[AroundId, Repeat] = field(default_factory=dict)
+    visa: dict[int, object] = field(default_factory=dict)
+    visa_count: int = 0
+    _caller: Caller | None = None
+    _caller_here: Caller | None = None
 
-    def __init__(
-        self, *, session_id: SessionId, label: str, revision: Revision, caller: Caller, now_s: float
-    ) -> None:
-        self.id = session_id
-        self.label = label
-        self.revision = revision
-        self.owner = Owner.of(caller)
-        self.held_by = caller.subject or caller.remote
-        self.lease_key = replace(caller, session_id=label).key
-        self.choice: Choice | None = None
-        self.client = ""
-        self.can_elicit = False
-        self.asked: dict[str, asyncio.Future[Response]] = {}
-        self.state = SessionState.OPENED
-        self.last_used_s = now_s
-        self.calls = CallRegistry()
-        self.streams: list[NewsStream] = []
-        self.pending: dict[bytes, None] = {}
-        self.watched: dict[str, str] = {}
-        self.news_log: EventLog | None = None
-        self.resumable: dict[str, Resumable] = {}
-        self.repeats: dict[AroundId, Repeat] = {}
-        self.visa: dict[int, object] = {}
-        self.visa_count = 0
-        self._caller: Caller | None = None
-        self._caller_here: Caller | None = None
+    __repr__ = object.__repr__
 
     @property
     def stream(self) -> NewsStream | None:
@@ -456,13 +428,17 @@ class SessionRegistry:
         Raises:
             Conflict: BUSY, there is no room, and each session may be missed.
         """
-        self._make_room(caller.subject or caller.remote)
+        held_by = caller.subject or caller.remote
+        self._make_room(held_by)
+        label = f"mcp-{self._life}-{next(self._labels)}"
         session = Session(
-            session_id=make_session_id(secrets.token_bytes(2 * MIN_ID_BYTES)),
-            label=f"mcp-{self._life}-{next(self._labels)}",
+            id=make_session_id(secrets.token_bytes(2 * MIN_ID_BYTES)),
+            label=label,
             revision=revision,
-            caller=caller,
-            now_s=self._clock.monotonic(),
+            owner=Owner.of(caller),
+            held_by=held_by,
+            lease_key=replace(caller, session_id=label).key,
+            last_used_s=self._clock.monotonic(),
         )
         self._sessions[session.id] = session
         self._held.setdefault(session.held_by, {})[session] = None

@@ -14,9 +14,8 @@ from aiohttp.http_parser import RawRequestMessage
 
 from edged.errors import ErrorCode, Failed
 from edged.host import port_holder
-from edged.http.connection import HttpConnection
+from edged.http.connection import HttpConnection, HttpServer
 from edged.http.late import LateHandler
-from edged.http.server import HttpServer
 from edged.surfaces.rpc.settings import ALIVE_PATH, SLOW_SENDER_S, RpcSettings
 
 if TYPE_CHECKING:

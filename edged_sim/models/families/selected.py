@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
 from edged_sim.models.families.supply import Supply, SupplyChannel
-from edged_sim.scpi import SimCall, SimUnit, flag
+from edged_sim.scpi import OWN, SimCall, SimUnit, flag
 
 HIGHEST_OVP: Final = 32.5
 
@@ -83,11 +83,6 @@ class SelectedSupply(Supply[C]):
 Unit = SelectedSupply[Any]
 
 
-def select_number(unit: Unit, call: SimCall) -> None:
-    """``INST:NSEL 2``."""
-    unit.selected = call.whole(0, lowest=1, highest=unit.count)
-
-
 def select_name(unit: Unit, call: SimCall) -> None:
     """``INST OUT2``."""
     names = {f"OUTPut{n}": n for n in unit.channels} | {f"OUT{n}": n for n in unit.channels}
@@ -130,8 +125,9 @@ def tripped(unit: Unit, call: SimCall, what: str) -> str:
 
 
 SELECTED_WORDS: Final[Mapping[str, Any]] = {
-    ":INSTrument:NSELect": select_number,
-    ":INSTrument:NSELect?": lambda u, _c: str(u.selected),
+    **OWN.row(
+        ":INSTrument:NSELect", "selected", lambda u, c: c.whole(0, lowest=1, highest=u.count)
+    ),
     ":INSTrument[:SELect]": select_name,
     "[:SOURce]:VOLTage[:LEVel][:IMMediate][:AMPLitude]": set_volts,
     "[:SOURce]:VOLTage[:LEVel][:IMMediate][:AMPLitude]?": lambda u, _c: (

@@ -18,7 +18,7 @@ from edged.errors import ErrorCode, Failed, Refused
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.raw import identify
 from edged.runs.units import unit_of_instrument
-from edged.store.interlocks import InterlockTrip
+from edged.store.kept import InterlockTrip
 from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool

@@ -261,3 +261,34 @@ def test_what_is_switched_on_and_not_off_again_is_left_on() -> None:
     loop = {"for": "i", "in": [1], "steps": [on], "finally": [off]}
     assert checked(loop).left_on == ()
     assert checked(on, off).left_on == ("psu1 (rigol_dp832): OUTP CH1",)
+
+
+LOOPS = {
+    "for": "i",
+    "in": {"count": 2},
+    "steps": [{"for": "j", "in": {"count": 2}, "steps": [{"row": {"x": "1"}}]}],
+}
+SWITCH = {"command": "s.output_on"}
+
+
+def test_what_a_resume_would_leave_out_is_named() -> None:
+    again = {"first": [SWITCH]}
+    found = checked(again, {"let": {"a": 1}}, {"if": "a > 0", "then": [SWITCH]}, SWITCH, LOOPS,
+                    resume={"at": "j"})  # fmt: skip
+    assert [said for said in found.later if said.startswith("resume")] == [
+        "resume: steps[2], steps[3] would not be done again; only first steps are"
+    ]
+    assert not checked(again, LOOPS, resume={"at": "i"}).later
+
+
+def test_a_resume_at_a_loop_inside_of_a_unit_is_answered_with_the_loop_to_write() -> None:
+    ask = {"ask": "serial", "text": "?", "type": "text"}
+    units = {**LOOPS, "unit": "{serial}", "steps": [ask, *LOOPS["steps"]]}
+    (wrong,) = problems(units, resume={"at": "j"})
+    assert (wrong.path, wrong.remedy) == ("resume.at", "Write i.")
+    assert checked(units, resume={"at": "i"})
+
+
+def test_a_resume_at_a_loop_of_finally_is_an_error() -> None:
+    (wrong,) = problems(SWITCH, **{"finally": [LOOPS]}, resume={"at": "i"})
+    assert "stands in finally" in wrong.message

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from edged.experiments.model import Experiment, ForStep, LetStep, MeasureStep, WaitStep, walk
+from edged.experiments.model import Experiment, LetStep, MeasureStep
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, placed, read_plan
+from edged.profiles.model import ForStep, WaitStep, walk
 from tests.promises import promise
 
 EXAMPLES = Path(__file__).parent.parent.parent / "bench" / "experiments"
@@ -113,7 +114,7 @@ def test_a_misspelt_step_is_told_the_word_that_is_near() -> None:
 
 def test_a_quoted_number_is_that_number() -> None:
     (step,) = read_plan(plan({"wait_s": "2.5"})).steps
-    assert step == WaitStep(path="steps[0]", seconds="{2.5}")
+    assert step == WaitStep(path="steps[0]", wait_ms="{(2.5) * 1000}")
 
 
 def test_wait_s_is_a_step_and_a_key_of_for() -> None:

@@ -11,8 +11,8 @@ from edged.experiments.examples import EXAMPLES
 from edged.experiments.grammar import STEPS
 from edged.experiments.reading import BadPlan, read_plan
 from edged.experiments.schema import experiment_schema, grammar_text
-from edged.profiles.format.plain_values import plain_tree
 from edged.profiles.library import parse_yaml
+from tests.bench.plain import plain_tree
 from tests.unit.experiments.test_reading import EXAMPLES as FILES
 from tests.unit.experiments.test_reading import plan
 

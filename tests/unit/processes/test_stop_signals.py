@@ -24,6 +24,8 @@ async def live():
 
 if sys.argv[2] == "nohup":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+if sys.argv[2] == "blocked":
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 asyncio.run(live())
 """
 
@@ -38,6 +40,8 @@ asyncio.run(live())
         ("SIGHUP", "", "20", "asked"),
         ("SIGHUP", "nohup", "0.05", "not asked"),
         ("SIGTERM", "nohup", "20", "asked"),
+        # By a parent that waits for it itself.
+        ("SIGTERM", "blocked", "20", "asked"),
     ],
 )
 def test_a_terminal_that_goes_asks_to_stop_unless_it_is_to_be_ignored(

@@ -13,14 +13,15 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from edged.errors import Invalid
-from edged.profiles.format.plain_values import plain_node, plain_tree
 from edged.profiles.format.profile import SENT, read_profile
 from edged.profiles.format.schema import TABLES, UNIONS, profile_schema
 from edged.profiles.library import parse_yaml
 from edged.profiles.loading import parse_profile
 from edged.schema.json_schema import schema_text
 from edged.schema.tables import Table
+from edged.sdk.specs import plain_node
 from edged.yaml.tree import ListNode, MapNode, Node
+from tests.bench.plain import plain_tree
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = profile_schema()

@@ -63,6 +63,8 @@ async def test_a_fast_sweep_writes_its_row_every_half_second(
         driven_clock.move(0.5)
         await store.journal.update("sweep-1", {"late": True})
         assert await stored() == '{"last_step":1.0,"late":true}'
+        await store.journal.update("sweep-1", {"late": False}, is_durable=True)
+        assert await stored() == '{"last_step":1.0,"late":false}'
 
 
 async def test_an_entry_left_behind_can_be_marked(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from edged.runs.recordings.checks import (
     check_of,
     judge,
     unit_results,
+    valid_checks,
     worst,
 )
 from edged.runs.recordings.lines import encoded
@@ -146,3 +147,18 @@ def test_a_serial_number_that_is_a_number_keeps_its_zeros() -> None:
     check = row(PASS, "0012", "1e3")
     (cells,) = csv.DictReader(io.StringIO(encoded([COLUMNS, cells_of(check)]).decode()))
     assert check_of(cells) == check
+
+
+def test_the_checks_of_a_repeated_pass_do_not_count_but_for_those_of_a_unit_under_test() -> None:
+    rows = [
+        row(PASS, name="idle"),
+        row(FAIL, name="idle"),
+        row(NONE, "B1"),
+        row(FAIL, "B1", "led"),
+        row(PASS, name="idle"),
+        row(ABORTED, "B1"),
+    ]
+    kept = valid_checks(rows, [(1, 4)])
+    assert kept == (rows[0], *rows[2:])
+    assert valid_checks(rows, []) == tuple(rows)
+    assert valid_checks(rows, [(4, 5), (1, 1)]) == (*rows[:4], rows[5])

@@ -153,6 +153,8 @@ async def test_one_that_was_killed_is_interrupted_and_goes_on_in_its_files(tmp_p
     assert (meta["status"], meta["rows"], meta["arrays"], meta["error"]) == ("completed", 7, 2, "")
     assert [(one["attempt"], one["at"]) for one in meta["resumes"]] == [(2, {"v_g": 1})]
     assert meta["statistics"]["i_d"]["n"] == 7
+    (panel,) = run_figure(bench.book.root, "exp-1", PlotWish(y=("i_d",))).panels
+    assert len(panel.lines[0].x) == 5, "those of the repeated pass are not drawn"
     assert sorted(path.name for path in place(bench).glob("*.npz")) == ["data-2.npz", "data.npz"]
     await bench.book.stop()
 

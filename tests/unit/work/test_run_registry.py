@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from edged.actions.action import Action
 from edged.actions.caller import Caller, Route
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.record import record
@@ -21,6 +22,7 @@ from tests.bench.context import NoNotes, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
 
 CALLER = Caller(route=Route.DIRECT)
+ACTION = Action(tool="pair", caller=CALLER, action_id="a")
 ALICE = all_stopped_by("alice")
 
 
@@ -65,7 +67,7 @@ def started(runs: Registry, run_id: str = "pair-1", **fields: Any) -> Pair:
         columns=(),
         caller=CALLER,
     )
-    run = Pair(head=head, caller=CALLER, began=0.0, started_ms=1, **fields)
+    run = Pair(head=head, action=ACTION, caller=CALLER, began=0.0, started_ms=1, **fields)
     runs.live(run, run.live())
     return run
 
@@ -137,7 +139,7 @@ async def test_the_oldest_that_are_over_are_forgotten_but_for_those_to_look_at()
 async def test_a_run_that_did_not_begin_leaves_no_trace() -> None:
     runs = registry()
     run = started(runs)
-    other = Pair(head=run.head, caller=CALLER, began=0.0, started_ms=1)
+    other = Pair(head=run.head, action=ACTION, caller=CALLER, began=0.0, started_ms=1)
     await runs.stop(run, Ending.wished(RunEvent.STOP, ALICE))
     runs.add(other)
     assert runs.under_way() == [other]

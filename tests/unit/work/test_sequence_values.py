@@ -2,8 +2,14 @@ import pytest
 
 from edged.errors import Invalid
 from edged.profiles.model import ForStep
-from edged.profiles.step_values import UNKNOWN, NotKnownYet, fill, number
-from edged.runs.sequences.run import loop_values, saved
+from edged.profiles.step_values import (
+    UNKNOWN,
+    NotKnownYet,
+    fill,
+    loop_values,
+    number,
+    saved,
+)
 
 
 def test_a_name_alone_keeps_its_type() -> None:

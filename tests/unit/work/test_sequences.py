@@ -129,6 +129,13 @@ class Lab:
         return await self.book.run(action, sequence, values, alone_on=alone_on)
 
 
+class Mistake(dict[str, Any]):
+    """Answers of which one is a bug."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return 1 / 0 if name == "measure" else default
+
+
 def trigger_profile() -> Profile:
     """Of a unit whose READ? switches its output on."""
     read = replace(command("read", "READ?"), changes=Changes.OUTPUTS)
@@ -201,6 +208,14 @@ async def test_a_failed_finally_step_fails_a_run_that_went_well(lab: Lab) -> Non
     lab.failing["output_off"] = Failed("pulled")
     with pytest.raises(Failed, match="finally steps failed"):
         await lab.run(POINT, voltage=5.0, channel=1)
+
+
+async def test_a_mistake_of_our_own_in_a_step_leaves_finally_run(lab: Lab) -> None:
+    lab.answers = Mistake()
+    with pytest.raises(Failed, match="made a mistake") as failure:
+        await lab.run(POINT, voltage=5.0, channel=1)
+    assert failure.value.code is ErrorCode.STEP_FAILED
+    assert lab.names() == ["set_voltage", "output_on", "measure", "output_off"]
 
 
 async def test_every_finally_step_is_tried_also_after_one_that_failed(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from edged.instruments.pool import Left
 from edged.operations.sweeps import DrawSweep
 from edged.profiles.owner_rules import UnitRules
 from edged.runs import left_work
-from edged.runs.sweeps.ramp import NETWORK_USUAL_S
+from edged.runs.sweeps.ramp_plan import NETWORK_USUAL_S
 from edged.runs.sweeps.registry import MOST_ENDED
 from edged.store.journal import JournalEntry, JournalKind
 from edged.transports.address import Transport
