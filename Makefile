@@ -20,8 +20,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 CLIENTS := mcp1 mcp2 fastmcp
 # Frameworks whose agents read the tools their own way.
 AGENTS := autogen langchain mcpo openai-agents pydantic-ai semantic-kernel
-# Whose drivers work the bench through PyVISA, and whose kernel runs the notebooks of the documentation.
-DRIVERS := pymeasure qcodes jupyter
+# Whose drivers and plans work the bench through PyVISA, and whose kernel runs the notebooks of the documentation.
+DRIVERS := pymeasure qcodes bluesky jupyter
 PEERS := mcp2 fastmcp
 # Readers of what edged writes, and the servers and simulators of instruments that others wrote.
 OTHERS := parquet xarray xarray-bookworm verdicts grafana instruments hislip

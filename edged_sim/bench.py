@@ -279,6 +279,15 @@ class Bench:
         self._world.main().advance(self._clock.monotonic())
         self._world.change_load(ohms)
 
+    def connect_transistor(self, gate: str, drain: str) -> None:
+        """Put a transistor between the outputs of two instruments: see ``World``.
+
+        Raises:
+            NotFound: one is not on the bench.
+            Invalid: one has no output, or both are the same.
+        """
+        self._world.connect_transistor(self.station(gate).name, self.station(drain).name)
+
     def describe(self) -> dict[str, Any]:
         """Everything as it is now, JSON-ready."""
         now = self._clock.monotonic()

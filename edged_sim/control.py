@@ -203,6 +203,11 @@ async def _load(bench: Bench, params: Params) -> object:
     return {}
 
 
+async def _transistor(bench: Bench, params: Params) -> object:
+    bench.connect_transistor(_text(params, "gate"), _text(params, "drain"))
+    return {}
+
+
 METHODS: Final[Mapping[str, Method]] = MappingProxyType(
     {
         "fault": _fault,  # {instrument, kind, seconds?, count?}
@@ -216,5 +221,6 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "say": _say,  # {instrument, text}: bytes that nobody asked for
         "push_error": _push_error,  # {instrument, code?, text?}: as if from the front panel
         "load": _load,  # {ohms}
+        "transistor": _transistor,  # {gate, drain}: instruments
     }
 )

@@ -1,8 +1,9 @@
 """What is wired to what: sources, loads and the nodes between them. Pure.
 
-A ``Node`` joins at most one source, one resistor (behind leads, warming up as it works) and any
-number of electronic loads; everything that measures reads the node. Time comes in as monotonic
-seconds; a node remembers when it was last looked at and lets the time since then pass at once.
+A ``Node`` joins at most one source, one resistor (behind leads, warming up as it works), any number
+of electronic loads and a transistor; everything that measures reads the node. Time comes in as
+monotonic seconds; a node remembers when it was last looked at and lets the time since then pass at
+once.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
+from edged.errors import Invalid
 from edged.record import record
 from edged_sim.signals import SILENCE, Shape, Wave
 
@@ -32,6 +34,17 @@ PRECISE_ENOUGH: Final = 48
 """Halvings of the interval in which the working point lies: below a nanovolt."""
 LOWEST_POWER_V: Final = 1.0
 """An electronic load in constant power gives up its regulation below this."""
+THRESHOLD_V: Final = 0.7
+SLOPE: Final = 1.3
+"""How much less than the gate the channel moves below the threshold: 77 mV for a decade."""
+THERMAL_V: Final = 0.0255
+"""kT/e at AMBIENT_C."""
+TRANSCONDUCTANCE_A_PER_V2: Final = 0.025
+EARLY_PER_V: Final = 0.02
+"""How much the current still rises with the drain's voltage once the channel is pinched off."""
+GATE_OHMS: Final = 1e10
+LARGE: Final = 40.0
+"""From here on log(1 + exp(x)) is x."""
 
 MAIN_NODE: Final = "load1"
 SIGNAL_NODE: Final = "signal"
@@ -102,9 +115,46 @@ class Sink:
                 return self.value / max(volts, LOWEST_POWER_V) * min(1.0, volts)
 
 
+class Drawing(Protocol):
+    """What takes current from a node, beside its resistor."""
+
+    def amps(self, volts: float) -> float:
+        """What it takes at ``volts`` (0 or more) across it; more at more volts."""
+        ...
+
+
+@record
+class Transistor:
+    """A field-effect transistor (n channel, enhancement), source grounded, on the drain's node.
+
+    It conducts in both directions as in the one. Source: the interpolation of Enz, Krummenacher and
+    Vittoz, "An analytical MOS transistor model", Analog Integrated Circuits and Signal Processing 8
+    (1995): one formula from below the threshold to saturation.
+    """
+
+    gate: Node
+
+    def amps(self, volts: float) -> float:
+        """What flows through the channel at the drain's ``volts``."""
+        over = (self.gate.volts - THRESHOLD_V) / SLOPE
+        scale = 2 * SLOPE * TRANSCONDUCTANCE_A_PER_V2 * THERMAL_V**2
+        inverted = _inversion(over) - _inversion(over - volts)
+        return scale * inverted * (1 + EARLY_PER_V * volts)
+
+
+def _inversion(volts: float) -> float:
+    """How much the channel conducts at one of its ends, which lies ``volts`` over pinch-off."""
+    half = volts / (2 * THERMAL_V)
+    return (half if half > LARGE else math.log1p(math.exp(half))) ** 2
+
+
 @record(frozen=False, kw_only=False)
 class Node:
-    """A pair of wires and everything on it. Volts are those across the load."""
+    """A pair of wires and everything on it. Volts are those across the load.
+
+    Attributes:
+        after: the node whose volts determine what flows here.
+    """
 
     name: str
     load: Resistor | None = None
@@ -113,7 +163,8 @@ class Node:
     volts: float = 0.0
     celsius: float = AMBIENT_C
     is_limiting: bool = False
-    sinks: dict[str, Sink] = field(default_factory=dict)
+    sinks: dict[str, Drawing] = field(default_factory=dict)
+    after: Node | None = None
     # Degrees Celsius around the load at a moment.
     ambient_c: Callable[[float], float] = lambda _now: AMBIENT_C
     _seen: float | None = None
@@ -140,6 +191,8 @@ class Node:
 
     def advance(self, now: float) -> Node:
         """Let the time since the last look pass; returns the node itself."""
+        if self.after is not None:
+            self.after.advance(now)
         source = self.source
         if source is not None and source.off_at is not None and now >= source.off_at:
             # Whoever looks first at what hangs on the supply sees that its timer has run out.
@@ -256,6 +309,29 @@ class World:
         sink = node.sinks[owner] = Sink()
         return node, sink
 
+    def connect_transistor(self, gate: str, drain: str) -> None:
+        """Put a transistor on the outputs of two sources, in place of what they drove.
+
+        Args:
+            gate, drain: their owners; of several outputs the first is taken.
+
+        Raises:
+            Invalid: one has no output, or both are the same.
+        """
+        ends = [self._driven(owner) for owner in (gate, drain)]
+        if ends[0] is ends[1]:
+            raise Invalid(f"The gate and the drain of a transistor cannot both be on {gate}.")
+        ends[0].load = Resistor(ohms=GATE_OHMS, lead_ohms=0.0)
+        ends[1].load, ends[1].after = None, ends[0]
+        ends[1].sinks["transistor"] = Transistor(gate=ends[0])
+
+    def _driven(self, owner: str) -> Node:
+        """The first node that an instrument drives as a source."""
+        for name, driver in self._drivers.items():
+            if driver == owner and self._nodes[name].source is not None:
+                return self._nodes[name]
+        raise Invalid(f"{owner} has no output that could drive a transistor.")
+
     def connect_generator(self, owner: str, port: str) -> Node:
         """Wire a generator's output; whoever owns the node sets its ``wave``."""
         name = SIGNAL_NODE if SIGNAL_NODE not in self._drivers else f"{owner}.{port}"
@@ -277,9 +353,9 @@ class World:
             self._stage_of, self.main().ambient_c = "", lambda _now: AMBIENT_C
         for name in [name for name, driver in self._drivers.items() if driver == owner]:
             del self._drivers[name]
-            if name == MAIN_NODE:
-                self._nodes[name].source = None
-            else:
+            # A transistor may still look at it.
+            self._nodes[name].source = None
+            if name != MAIN_NODE:
                 del self._nodes[name]
 
     def describe(self, now: float) -> dict[str, dict[str, float | bool | None]]:

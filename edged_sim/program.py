@@ -53,6 +53,7 @@ class SimOptions:
     instruments: tuple[Order, ...] = ()
     seed: int = 0
     faults: tuple[tuple[str, WireFault], ...] = ()
+    transistors: tuple[tuple[str, str], ...] = ()
     byte_log: Path | None = None
     control_port: int = 0
 
@@ -109,6 +110,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=KEY",
         help="the profile that an engine uses for NAME (default: its own, where NAME has no *IDN?)",
     )
+    parser.add_argument(
+        "--transistor",
+        action="append",
+        default=[],
+        metavar="GATE=DRAIN",
+        help="a transistor on the outputs of two instruments",
+    )
     parser.add_argument("--byte-log", type=Path, metavar="FILE", help="every byte as JSON lines")
 
 
@@ -137,8 +145,10 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
         )
         for order in parse_orders(arguments.instruments)
     )
+    transistors = tuple(_pairs("transistor", arguments.transistor))
     known = {order.name for order in orders}
     named = (*(ports.keys() - {"control"}), *latencies, *transports, *profiles, *single)
+    named += tuple(end for ends in transistors for end in ends)
     for name in named:
         if name not in known:
             raise Invalid(f"A flag speaks of {name}, which --instruments does not name.")
@@ -146,6 +156,7 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
         instruments=orders,
         seed=arguments.seed,
         faults=tuple(parse_fault(text) for text in arguments.fault),
+        transistors=transistors,
         byte_log=arguments.byte_log,
         control_port=ports.get("control", 0),
     )
@@ -233,6 +244,8 @@ async def serving(options: SimOptions) -> AsyncIterator[dict[str, Any]]:
         try:
             for order in options.instruments or parse_orders(DEFAULT_INSTRUMENTS):
                 await bench.add(order)
+            for gate, drain in options.transistors:
+                bench.connect_transistor(gate, drain)
             for name, fault in options.faults:
                 bench.apply(name, fault)
             await control.open(options.control_port)

@@ -10,6 +10,7 @@ Source: docs/sharing.md, "Approval".
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any, Final, TypeGuard
@@ -30,14 +31,25 @@ class Allowed:
     values: tuple[Scalar, ...] = ()
     between: tuple[float, float] | None = None
     unit: str = ""
+    # Of the values: the numbers in order, and the others. A loop may have 100,000.
+    _numbers: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    _others: frozenset[tuple[type, Scalar]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        others = frozenset((type(one), one) for one in self.values if not _is_number(one))
+        object.__setattr__(self, "_numbers", tuple(sorted(filter(_is_number, self.values))))
+        object.__setattr__(self, "_others", others)
 
     def holds(self, value: object) -> bool:
         """Whether a value is one of these."""
-        if self.between is not None and _is_number(value):
-            low, high = self.between
-            if low <= value <= high or _is_same(value, low) or _is_same(value, high):
-                return True
-        return any(_is_same(value, one) for one in self.values)
+        if not _is_number(value):
+            return (type(value), value) in self._others
+        ends = self.between or ()
+        if ends and ends[0] <= value <= ends[1]:
+            return True
+        at = bisect_left(self._numbers, value)
+        nearest = (*ends, *self._numbers[max(0, at - 1) : at + 1])
+        return any(math.isclose(value, one, abs_tol=1e-12) for one in nearest)
 
     def with_number(self, value: float) -> Allowed:
         """The same, its range reaching to this number."""
@@ -357,12 +369,6 @@ def _union(parts: list[Allowed]) -> Allowed:
 
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_same(value: object, other: Scalar) -> bool:
-    if _is_number(value) and _is_number(other):
-        return math.isclose(value, other, abs_tol=1e-12)
-    return type(value) is type(other) and value == other
 
 
 def _range(low: float, high: float) -> str:

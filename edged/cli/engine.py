@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
             "NAME=KEY",
             ("the profile that is used for an instrument (`edged sim --help`)"),
         ),
+        ("--transistor", "GATE=DRAIN", "a transistor on the outputs of two instruments"),
     ):
         sim.add_argument(flag, action="append", default=[], metavar=metavar, help=what)
     return parser
@@ -91,6 +92,7 @@ def _sim_arguments(options: argparse.Namespace) -> tuple[str, ...]:
         ("--port", options.sim_port),
         ("--transport", options.transport),
         ("--profile", options.profile),
+        ("--transistor", options.transistor),
     ):
         words += [word for value in values for word in (flag, value)]
     return tuple(words)

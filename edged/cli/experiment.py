@@ -69,7 +69,8 @@ MOST_ROWS: Final = 10_000
 LOOK_EVERY_S: Final = 0.3
 LINE_EVERY_S: Final = 2.0
 CHECK_TIMEOUT_S: Final = 60.0
-REHEARSAL_TIMEOUT_S: Final = 180.0
+REHEARSAL_TIMEOUT_S: Final = 660.0
+"""Longer than an engine gives a rehearsal."""
 ABORT_TIMEOUT_S: Final = 3_600.0
 """As long as ``finally`` may take."""
 

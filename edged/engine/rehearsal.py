@@ -7,8 +7,8 @@ owner's rules and the serial number of the real ones, so that limits, budgets an
 as they would. What its owner wants to be asked about (``confirm``) is not asked about here.
 
 A request is a mapping of ``job``, ``arguments``, ``units``, ``interlocks``, ``config``, ``seed``,
-``wall_ms`` and ``deadline_s``, as ``rehearsals.request_of`` makes it. The answer is
-``{"result": …, "no_model": […], "left_out": […], "virtual_s": s}`` or ``{"error": {…}}``.
+``wall_ms``, ``processor_s`` and ``deadline_s``, as ``rehearsals.request_of`` makes it. The answer
+is ``{"result": …, "no_model": […], "left_out": […], "virtual_s": s}`` or ``{"error": {…}}``.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def _config_in(directory: Path, keys: Mapping[str, str]) -> Config:
 
 def perform(request: Mapping[str, Any]) -> dict[str, Any]:
     """Do the job of a request in virtual time; gives what the daemon is answered."""
-    clock = VirtualClock(wall_ns=request["wall_ms"] * 1_000_000)
+    clock = VirtualClock(request["wall_ms"] * 1_000_000, request["processor_s"])
     try:
         with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
             return runner.run(rehearse_here(request, clock))

@@ -11,11 +11,14 @@ Source: docs/decisions/0037-rehearsal-in-virtual-time.md.
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final, TypeVar
 
+from edged.engine.rehearsals import SHORTER
 from edged.errors import ErrorCode, Failed, Fault
 
 T = TypeVar("T")
@@ -26,16 +29,23 @@ LONGEST_S: Final = 45 * 86_400.0
 """Much later a float cannot tell moments apart as asyncio does, by a nanosecond: timers would
 never come due."""
 
+LOOKS_EVERY: Final = 100
+"""Leaps between two looks at the processor time."""
+
 
 class VirtualClock:
     """Implements ``edged.clock.Clock``; time passes by ``leap`` alone.
 
     Args:
         wall_ns: Unix epoch nanoseconds at the beginning.
+        processor_s: what this process may still compute; a busy computer does not shorten that.
     """
 
-    def __init__(self, wall_ns: int) -> None:
+    def __init__(self, wall_ns: int, processor_s: float = math.inf) -> None:
         self._now = BEGINS_AT_S
+        self._leaps = 0
+        self._processor_s = processor_s
+        self._processor_ends = time.process_time() + processor_s
         self._wall_begins_ns = wall_ns
 
     def monotonic(self) -> float:
@@ -59,14 +69,23 @@ class VirtualClock:
         """Let time pass.
 
         Raises:
-            Failed: TIMEOUT, over LONGEST_S have passed by then.
+            Failed: TIMEOUT, over LONGEST_S have passed by then, or the processor time is over.
         """
         self._now += seconds
+        self._leaps += 1
+        # Asking the kernel costs more than a leap.
+        if self._leaps % LOOKS_EVERY == 0 and time.process_time() > self._processor_ends:
+            raise Failed(
+                f"The rehearsal was not done within {self._processor_s:g} s of processor time and "
+                f"was ended after {self.passed_s:,.0f} s of its own.",
+                code=ErrorCode.TIMEOUT,
+                remedy=SHORTER,
+            )
         if self._now > LONGEST_S:
             raise Failed(
                 f"What is rehearsed takes more than {LONGEST_S / 86_400:.0f} days.",
                 code=ErrorCode.TIMEOUT,
-                remedy="Rehearse a shorter plan, with fewer points or repeats.",
+                remedy=SHORTER,
             )
 
 

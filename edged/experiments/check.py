@@ -377,8 +377,8 @@ class PlanCheck:
             self._condition(watch.again, f"{path}.again", {**certain, "value": UNKNOWN})
         self._check_plots()
         self._check_report()
-        self._check_duration()
         self._check_resume()
+        self._check_duration()
 
     def judge(self, one: Judgement) -> None:
         """Ask the bench; of each place one problem is enough."""

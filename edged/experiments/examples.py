@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 _MAP: Final = """\
-# edged engine --sim --instruments smu1=keithley_2400,smu2=keithley_2400
+# edged engine --sim --instruments smu1=keithley_2400,smu2=keithley_2400 --transistor smu1=smu2
 format: 1
 experiment: transistor_map
 roles: {gate: smu1, drain: smu2}

@@ -346,7 +346,12 @@ def arguments_of(page: str) -> tuple[str, ...]:
 
 ENGINES: Final[Mapping[str, tuple[str, ...]]] = {
     "experiment.md": ("--instruments", "psu1,dmm1,scope1,load1=rigol_dl3021"),
-    "experiments.md": ("--instruments", "smu1=keithley_2400,smu2=keithley_2400"),
+    "experiments.md": (
+        "--instruments",
+        "smu1=keithley_2400,smu2=keithley_2400",
+        "--transistor",
+        "smu1=smu2",
+    ),
 }
 """Pages that tell their reader to start another bench than ``edged engine --sim`` has."""
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edged.actions.action import NamedAction
+import structlog
+
+from edged.actions.action import NamedAction, StopAll
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.engine.rehearsal import TwinBench, TwinCore, _config_in, _knowledge_of
@@ -22,10 +25,14 @@ from edged.engine.rehearsals import RealUnit
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
 from edged.profiles.confirm import Way
 from edged.profiles.owner_rules import UnitRules
+from edged.runs.experiments.registry import Experiments
+from edged.runs.experiments.run import ExperimentRun
+from edged.runs.run import Run
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import AuditRow
 from edged.transports.in_memory import FarEnd, Joined
-from edged_sim.twins import open_twins
+from edged_sim.bench import Station
+from edged_sim.twins import Twins, open_twins
 from tests.bench.shipped import shipped_library
 
 T = TypeVar("T")
@@ -65,6 +72,7 @@ class _Wire:
     def _hear(self, data: bytes) -> None:
         for line in data.decode("latin-1").splitlines():
             self._lab.sent.append((self._name, line))
+            self._lab.sent_at.append(self._lab.clock.monotonic())
             self._asked = line
 
 
@@ -98,14 +106,58 @@ class TwinLab:
     """What a story has; its methods belong to the loop in virtual time.
 
     Attributes:
-        sent: unit and line, in the order in which they went out.
+        sent: unit and line, in the order in which they went out; ``sent_at`` monotonic seconds of
+            each.
+        twins: the simulated bench, whose instruments are called by ``station``.
     """
 
     core: TwinCore
+    twins: Twins
 
-    def __init__(self, lie: Lie) -> None:
+    def __init__(self, lie: Lie, names: Sequence[str], clock: VirtualClock) -> None:
         self.sent: list[tuple[str, str]] = []
+        self.sent_at: list[float] = []
         self.lie = lie
+        self.clock = clock
+        self._names = names
+
+    @property
+    def experiments(self) -> Experiments:
+        return self.core.work.experiments
+
+    @property
+    def data(self) -> Path:
+        """Where runs are recorded."""
+        return self.core.work.runs.root
+
+    def station(self, name: str) -> Station:
+        """The simulated instrument of a unit, at its place on the bench."""
+        return self.twins.station(f"unit{self._names.index(name)}")
+
+    def state(self, name: str) -> Mapping[str, Any]:
+        """Set-points and outputs of a unit."""
+        state: Mapping[str, Any] = self.station(name).instrument.state.describe(
+            self.clock.monotonic()
+        )
+        return state
+
+    async def run(self, plan: str | Mapping[str, Any], **more: Any) -> ExperimentRun:
+        """Begin a plan, YAML or an object, which passes the check."""
+        key = "text" if isinstance(plan, str) else "plan"
+        outcome = await self.start({key: plan, **more})
+        assert outcome.error is None, outcome.error
+        return self.experiments.find(str(outcome.data["run_id"]))
+
+    async def over(self, run: Run) -> None:
+        """Until a run has ended and all of it is recorded."""
+        assert run.task is not None
+        await run.task
+
+    async def stop_all(self) -> dict[str, Any]:
+        """STOP ALL."""
+        caller = self.action("bench__stop_all").caller
+        action = StopAll(tool="bench__stop_all", caller=caller, action_id=self.core.bench.new_id())
+        return await self.core.work.bench_stop.stop_all(action)
 
     async def tool(self, name: str, **arguments: Any) -> Outcome:
         """One call, by the command path."""
@@ -169,8 +221,18 @@ def on_twins(
 ) -> T:
     """Let a story happen to these units of ``UNITS``; gives what it gives."""
     clock = VirtualClock(wall_ns=WALL_NS)
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
+    with quiet(), asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
         return runner.run(_told(story, names, rules or {}, lie, clock))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without a line of the log for each command."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
 
 
 async def _told(
@@ -180,7 +242,8 @@ async def _told(
     lie: Lie,
     clock: VirtualClock,
 ) -> T:
-    lab = TwinLab(lie)
+    lab = TwinLab(lie, names, clock)
+    lab.twins = open_twins(clock=clock, seed=0)
     profiles = shipped_library().profiles
     units = [
         RealUnit(
@@ -190,7 +253,7 @@ async def _told(
         )
         for name in names
     ]
-    twins = _Twins(open_twins(clock=clock, seed=0), lab, list(names))
+    twins = _Twins(lab.twins, lab, list(names))
     async with contextlib.AsyncExitStack() as parts:
         directory = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="edged-")))
         lab.core = TwinCore(
@@ -203,4 +266,5 @@ async def _told(
         for number, unit in enumerate(units):
             assert await lab.core.meet(unit, number), f"{unit.name} has no model"
         lab.sent.clear()
+        lab.sent_at.clear()
         return await story(lab)

@@ -19,8 +19,11 @@ from typing import Any
 import pytest
 
 from edged.runs.recordings.reader import export_run
-from tests.bench.engine_process import REPOSITORY
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.twin_lab import TwinLab, on_twins
+from tests.bench.waiting import first, wait_for
+from tests.flows.test_experiment_boards import BOARDS as SHIFT_BOARDS
+from tests.flows.test_experiment_boards import shift
 from tests.promises import promise
 from tests.unit.experiments.test_reports import UNITS, boards_run, folder_of
 from tests.unit.work.test_experiment_recording import map_head
@@ -30,6 +33,8 @@ from tests.unit.work.test_unit_reports import BOARDS
 
 CLIENTS = REPOSITORY / ".venv-clients"
 SCRIPTS = REPOSITORY / "tests" / "clients"
+HELD_AT = 7
+"""Points of the run that is held."""
 ROWS = 6
 """Of 12 cells; then the writer waits, or is killed."""
 WRITER = """
@@ -139,6 +144,57 @@ def test_pandas_reads_data_csv_of_a_killed_writer(
 
 
 @pytest.fixture
+def held_run(tmp_path: Path) -> Iterator[tuple[EngineProcess, Path]]:
+    """An engine with a run that waits in the middle of a map, and the run's folder."""
+    steps = [
+        {"measure": {"i_d": "drain.measure.current"}},
+        {"if": "v_g > 0.9 and v_d > 1.9", "then": [{"wait_s": 600}]},
+    ]
+    inner = {"for": "v_d", "in": [0, 1, 2, 3], "set": "drain.set_voltage", "steps": steps}
+    on = [{"command": f"{role}.output_on"} for role in ("gate", "drain")]
+    outer = {"for": "v_g", "in": [0, 1, 2], "set": "gate.set_voltage", "steps": [inner]}
+    roles = {"gate": "smu1", "drain": "smu2"}
+    wanted = {"format": 1, "experiment": "held", "roles": roles, "steps": [*on, outer],
+              "finally": [{"command": f"{role}.output_off"} for role in roles]}  # fmt: skip
+    units = "smu1=keithley_2400,smu2=keithley_2400"
+    with engine_process(
+        tmp_path, "--instruments", units, "--transistor", "smu1=smu2"
+    ) as engine:  # fmt: skip
+        told = engine.tool("bench__start_experiment", plan=wanted)
+        assert not told["is_error"], told
+        run_id = told["result"]["run_id"]
+        (path,) = first(lambda: list((tmp_path / "data").rglob(f"{run_id}/data.csv")))
+        # They go to the disk each second.
+        wait_for(lambda: len(path.read_text().splitlines()) == 1 + HELD_AT)
+        yield engine, path.parent
+
+
+@pytest.mark.parametrize("environment", ["xarray", "xarray-bookworm"])
+def test_the_files_of_a_real_run_are_read_while_it_runs_and_after_kill_9(
+    held_run: tuple[EngineProcess, Path], environment: str
+) -> None:
+    engine, folder = held_run
+    read = "import pandas, sys; print(pandas.read_csv(sys.argv[1])['i_d'].tolist())"
+
+    def found() -> tuple[dict[str, Any], list[float]]:
+        (data,) = ask(environment, "xarray_opens.py", [str(folder / "data.nc")])
+        python = CLIENTS / environment / "bin" / "python"
+        words: list[str | Path] = [python, "-c", read, folder / "data.csv"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return data, json.loads(done.stdout)
+
+    data, rows = found()
+    engine.process.kill()
+    engine.process.wait()
+    assert found() == (data, rows)
+    cells = list(chain(*data["variables"]["i_d"]["values"]))
+    assert data["sizes"] == {"v_g": 3, "v_d": 4}
+    assert data["variables"]["i_d"]["units"] == "A"
+    assert cells == [*rows, *[None] * (12 - HELD_AT)]
+    assert len(rows) == HELD_AT
+
+
+@pytest.fixture
 async def exported(tmp_path: Path) -> Path:
     """The verdicts of six boards: run.xml, and board-0.json and so on."""
     bench = Bench(tmp_path / "data")
@@ -214,3 +270,19 @@ def test_openhtf_takes_the_records_as_its_own(exported: Path) -> None:
     assert uploaded[1]["measurements"]["output"] == [2.495, 1.5, 2.5, "MARGINAL_PASS"]
     assert uploaded[2]["measurements"]["idle"] == [0.4, 0.1, 0.3, "FAIL"]
     assert uploaded[3]["codes"][0][0] == "incomplete"
+
+
+def test_the_readers_count_a_shift_of_twenty_boards(tmp_path: Path) -> None:
+    done = shift()
+    (tmp_path / "run.xml").write_text(done.junit, encoding="utf-8")
+    for number, record in enumerate(done.openhtf):
+        (tmp_path / f"{number}.json").write_text(record, encoding="utf-8")
+    (suites,) = ask("verdicts", "verdicts_read.py", [f"junit {tmp_path / 'run.xml'}"])
+    assert len(suites) == SHIFT_BOARDS
+    failed = {suite["name"] for suite in suites if suite["counts"][1] or suite["counts"][2]}
+    assert len(failed) == 4
+    lines = [f"openhtf {tmp_path / f'{number}.json'}" for number in range(SHIFT_BOARDS)]
+    read = ask("verdicts", "verdicts_read.py", lines)
+    status = [one["uploaded"]["status"] for one in read]
+    assert (status.count("PASS"), status.count("FAIL")) == (16, 4)
+    assert read[0]["uploaded"]["serial"] == "R33-000001"

@@ -16,15 +16,17 @@ from typing import Any
 import pytest
 
 from edged.config.load import load_config
-from edged.engine.rehearsals import RealUnit, Rehearsals, request_of
+from edged.engine.rehearsals import DEADLINE_S, RealUnit, Rehearsals, request_of
 from edged.errors import ErrorCode, Failed
 from edged.host import places_here
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import read_library
 from tests.bench.driven_clock import DrivenClock
+from tests.promises import promise
 
 PROFILES = Path(__file__).resolve().parents[2] / "profiles"
+EXAMPLES = Path(__file__).resolve().parents[1] / "bench" / "experiments"
 HOURS = 5.5
 READINGS = 330
 EVERY_MS = 60_000
@@ -53,7 +55,7 @@ class Lab:
         *,
         bench_file: str = "",
         seed: int = 0,
-        deadline_s: float = 60.0,
+        deadline_s: float = DEADLINE_S,
     ) -> dict[str, Any]:
         """``units``: name → profile key; ``bench_file``: bench.yaml without its first line."""
         text = f"format: 1\n{bench_file}"
@@ -99,6 +101,29 @@ async def test_hours_of_a_sequence_pass_in_seconds_and_are_counted_right(lab: La
     assert answer["virtual_s"] > READINGS * EVERY_MS / 1_000
     assert (answer["no_model"], answer["left_out"]) == ([], [])
     assert took_s < 5 or os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
+
+
+@promise("experiment.rehearsed")
+@pytest.mark.parametrize(
+    ("example", "units", "least_s", "least_rows"),
+    [
+        ("transistor_map", {"smu1": "keithley_2400", "smu2": "keithley_2400",
+                            "tc1": "lakeshore_335"}, 60, 861),
+        ("board_test", {"psu1": "rigol_dp832", "dmm1": "keysight_34461a",
+                        "load1": "rigol_dl3021"}, 60, 60),
+    ],
+)  # fmt: skip
+async def test_the_examples_of_the_specification_are_rehearsed_whole_as_written(
+    lab: Lab, example: str, units: dict[str, str], least_s: float, least_rows: int
+) -> None:
+    source = (EXAMPLES / f"{example}.yaml").read_text()
+    wanted = {"source": source, "roles": {}, "parameters": {}}
+    answer = await Rehearsals().rehearse(lab.request(units, "experiment", wanted))
+    result = answer["result"]
+    assert (result["state"], result["error"]) == ("completed", None), result
+    assert result["done"] >= least_rows
+    assert answer["virtual_s"] >= least_s
+    assert answer["no_model"] == []
 
 
 async def test_equal_requests_give_equal_answers(lab: Lab) -> None:

@@ -661,9 +661,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
 def columns_of(checked: Checked) -> tuple[Column, ...]:
     """The values of loops, what is read, and why something is missing."""
-    values = [Column(name=one.name, unit=one.unit) for one in dimensions_of(checked)]
-    read = [Column(name=column.name, unit=column.unit) for column in checked.columns]
-    return (*values, *read, Column(name="flags"))
+    values = [
+        Column(name=one.name, unit=one.unit, dimensions=(one.name,))
+        for one in dimensions_of(checked)
+    ]
+    read = [
+        Column(name=column.name, unit=column.unit, dimensions=column.loops)
+        for column in checked.columns
+    ]
+    return (*values, *read, Column(name="flags", is_text=True))
 
 
 def tables_of(checked: Checked) -> dict[str, tuple[Column, ...]]:

@@ -319,7 +319,7 @@ class ExperimentRun(PlanRun):
         return [one for one in dict.fromkeys(self.instruments.values()) if one.id in written]
 
     def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
-        super().take_event(kind, data)
+        PlanRun.take_event(self, kind, data)
         if kind == "unit" and self.unit_over is not None:
             self.unit_over(data["unit"], data["try"])
 

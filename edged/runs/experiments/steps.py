@@ -740,9 +740,16 @@ class Steps:
         )
 
     async def _ask(self, step: AskStep) -> None:
+        value = await self._put(step, _filled(step.text, self._value))
+        self._run.names[step.name] = value
+        if step.type is AskType.PASS_FAIL and value is not None:
+            self._judged(step.name, judge(value, NO_LIMITS), value)
+        self._refuse_no(step, value)
+
+    async def _put(self, step: AskStep, text: str) -> Scalar | None:
+        """A question to a person; the answer, ``None`` where there is none in time."""
         run, clock = self._run, self._bench.clock
         run.questions += 1
-        text = _filled(step.text, self._value)
         answer: asyncio.Future[Scalar] = asyncio.get_running_loop().create_future()
         run.question = OpenQuestion(
             step=step, text=text, asked_at=clock.monotonic(), number=run.questions, answer=answer
@@ -757,10 +764,11 @@ class Steps:
             run.question = None
         value = answer.result() if answer.done() else None
         self._run.take_event("answer", {"name": step.name, "value": value})
-        run.names[step.name] = value
+        return value
+
+    def _refuse_no(self, step: AskStep, value: Scalar | None) -> None:
+        """Raises Leave, EndUnit, AbortRun: the answer is no, or did not come."""
         is_no = step.type is AskType.CONFIRM and value is not True
-        if step.type is AskType.PASS_FAIL and value is not None:
-            self._judged(step.name, judge(value, NO_LIMITS), value)
         if value is None or is_no:
             why = "was not answered in time" if value is None else "was answered no"
             self._unanswered(step, f"{step.path}: {step.name} {why}")
@@ -861,6 +869,11 @@ class Steps:
                 await self._name_unit(step, unit)
 
     async def _name_unit(self, step: ForStep, unit: UnitNow) -> None:
+        """Call it by its name; who scans one that was tested is asked whether it is meant.
+
+        Raises:
+            EndUnit: it is not, or nobody says so.
+        """
         if unit.name != str(unit.number + 1) or step.unit is None:
             return
         try:
@@ -869,6 +882,12 @@ class Steps:
             return
         if name is None:
             return
+        before = self._run.unit_verdicts.get(str(name))
+        # One that was interrupted is to be tested again.
+        if before not in {None, UnitVerdict.ABORTED} and _is_asked_for(step):
+            text = f"{name} was tested in this run already: {before}. Test it again?"
+            again = AskStep(path=step.path, name="again", text=text, type=AskType.CONFIRM)
+            self._refuse_no(again, await self._put(again, text))
         unit.name = str(name)
         unit.tries = self._run.seen[unit.name] = self._run.seen.get(unit.name, 0) + 1
         # The first row of a unit says when it began, also where that is its last.
@@ -993,6 +1012,12 @@ def checks_of(steps: tuple[Step, ...]) -> tuple[str, ...]:
         or (isinstance(one, AskStep) and one.type is AskType.PASS_FAIL)
     )
     return tuple(dict.fromkeys(found))
+
+
+def _is_asked_for(step: ForStep) -> bool:
+    """Whether a person says what each unit is called."""
+    asked = {one.name for one in walk(step.steps) if isinstance(one, AskStep)}
+    return not asked.isdisjoint(names_in(step.unit))
 
 
 def _names_given(step: ForStep) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from edged.errors import EdgedError
+from edged.errors import EdgedError, ErrorCode, Failed
 from edged.experiments.model import Log, Watch, WatchElse
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import Target
@@ -71,8 +71,9 @@ class Beside:
             await work
         except Exception:
             log.exception("experiment_fault", run_id=self._run.run_id)
-            error = f"edged made a mistake; its log has it under {self._run.run_id}."
-            self._run.end(Ending(event=RunEvent.FAILURE, error=error))
+            said = f"edged made a mistake; its log has it under {self._run.run_id}."
+            failure = Failed(said, code=ErrorCode.INTERNAL)
+            self._run.end(Ending(event=RunEvent.FAILURE, error=said, failure=failure))
 
     async def _log(self, name: str, what: Log) -> None:
         clock = self._bench.clock

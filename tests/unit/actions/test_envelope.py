@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from edged.actions.envelope import MOST_LINES, Allowed, Envelope, EnvelopeRow, OpenEnvelope
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.waiting import OwnTime
 
 VOLTS = Allowed(between=(0.0, 5.0), unit="V")
 CHANNEL = Allowed(values=(1, 2))
@@ -145,3 +147,24 @@ def test_more_than_fits_is_not_shown_in_part():
     assert "lines" in Envelope(plan_id="p", rows=rows, most_s=1).why_unreadable()
     assert "line" in Envelope(plan_id="p", rows=(long,), most_s=1).why_unreadable()
     assert Envelope(plan_id="p", rows=rows[:-1], most_s=1).why_unreadable() == ""
+
+
+@given(
+    values=st.lists(st.one_of(st.floats(-5, 5), st.integers(-3, 3), st.booleans(), st.just("on"))),
+    asked=st.one_of(st.floats(-5, 5), st.integers(-3, 3), st.booleans(), st.just("on"), st.none()),
+)
+def test_a_value_is_held_if_it_is_one_of_them(values: list[Any], asked: Any) -> None:
+    def is_same(one: Any) -> bool:
+        if isinstance(one, bool) or isinstance(asked, bool | str | None):
+            return type(one) is type(asked) and bool(one == asked)
+        return not isinstance(one, str) and math.isclose(one, asked, abs_tol=1e-12)
+
+    assert Allowed(values=tuple(values)).holds(asked) is any(map(is_same, values))
+
+
+def test_a_value_among_very_many_is_not_looked_for_one_by_one() -> None:
+    many = Allowed(values=tuple(number / 7 for number in range(100_000)))
+    with OwnTime() as own:
+        assert all(many.holds(number / 7) for number in range(0, 100_000, 100))
+        assert not any(many.holds(number / 7 + 0.01) for number in range(0, 100_000, 100))
+        assert own.seconds() < 2

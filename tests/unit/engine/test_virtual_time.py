@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
-from edged.errors import Failed, Fault
+from edged.errors import ErrorCode, Failed, Fault
 
 T = TypeVar("T")
 WALL_NS = 1_790_000_000_000_000_000
@@ -105,3 +105,15 @@ def test_time_without_end_is_an_error() -> None:
 
     with pytest.raises(Failed, match="45 days"):
         run(forever(), clock)
+
+
+def test_what_computes_too_long_is_ended_by_its_processor_time() -> None:
+    clock = VirtualClock(WALL_NS, processor_s=0.05)
+
+    async def endless() -> None:
+        while True:
+            await clock.sleep(1)
+
+    with pytest.raises(Failed, match=r"not done within 0\.05 s of processor time") as late:
+        run(endless(), clock)
+    assert late.value.code is ErrorCode.TIMEOUT

@@ -14,6 +14,7 @@ from edged.experiments.problem import Problem
 from edged.experiments.reading import read_plan
 from edged.profiles.model import Command
 from edged.profiles.template import render
+from edged.runs.experiments.registry import columns_of
 from edged.yaml.tree import Scalar
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
@@ -99,6 +100,17 @@ def test_a_map_is_judged_by_its_distinct_values() -> None:
     assert len(bench.judged) < 100
 
 
+def test_a_million_points_are_checked_without_being_unrolled() -> None:
+    bench = Bench()
+    inner = {"for": "v", "in": {"lin": [0, 5, 1_000]}, "set": "s.set_voltage",
+             "steps": [{"measure": {"volts": "m.measure_dc_voltage"}}]}  # fmt: skip
+    outer = {"for": "i", "in": {"lin": [0.1, 1, 1_000]}, "set": "s.set_current", "steps": [inner]}
+    found, wrong = check(read_plan(plan(outer)), bench)
+    assert found is not None, wrong
+    assert found.points == (1_000_000, 1_000_000)
+    assert len(bench.judged) <= 2_001
+
+
 def test_the_loops_of_a_column_are_its_dimensions() -> None:
     found, _ = check(read_plan((EXAMPLES / "transistor_map.yaml").read_text()), Bench())
     assert found is not None
@@ -108,6 +120,11 @@ def test_the_loops_of_a_column_are_its_dimensions() -> None:
         "i_g": ("A", ("v_g", "v_d")),
         "T": ("K", ("v_g", "v_d")),
     }
+    # So data.nc is a grid.
+    recorded = {column.name: column for column in columns_of(found)}
+    assert recorded["i_d"].dimensions == ("v_g", "v_d")
+    assert recorded["v_d"].dimensions == ("v_d",)
+    assert recorded["flags"].is_text
 
 
 def test_an_unknown_command_is_answered_with_the_one_to_write() -> None:

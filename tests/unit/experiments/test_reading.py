@@ -16,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from edged.experiments.grammar import STEPS
 from edged.experiments.model import Experiment, LetStep, MeasureStep
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, placed, read_plan
+from edged.profiles.format.sequences import STEPS as SEQUENCE_STEPS
 from edged.profiles.model import ForStep, WaitStep, walk
 from tests.promises import promise
 
@@ -105,6 +107,33 @@ def test_an_error_names_its_path_once_and_its_place_in_yaml(name: str) -> None:
 def test_a_decimal_comma_is_an_error_with_its_remedy() -> None:
     (found,) = problems(plan({"wait_s": "2,5"}))
     assert found.remedy == "Write 2.5."
+
+
+def test_words_that_yaml_takes_for_booleans_are_texts() -> None:
+    text = """\
+format: 1
+experiment: x
+roles: {a: psu1}
+tags: [no, on, off, yes, NO]
+steps:
+  - let: {x: on, y: true}
+"""
+    found = read_plan(text)
+    assert found.tags == ("no", "on", "off", "yes", "NO")
+    (step,) = found.steps
+    assert isinstance(step, LetStep)
+    assert dict(step.let) == {"x": "on", "y": True}
+
+
+def test_steps_of_a_sequence_are_steps_of_an_experiment() -> None:
+    # A raw line is a step of a sequence alone: an experiment knows commands and their limits.
+    assert set(SEQUENCE_STEPS) - {"query"} <= set(STEPS)
+    command = {"command": "a.set_voltage", "parameters": {"voltage": "{v}"}, "as": "said"}
+    steps = [command, {"wait_ms": 20}, {"row": {"level": "v", "said": "said"}}]
+    found = read_plan(plan({"for": "v", "in": {"lin": [0, 1, 3]}, "steps": steps}))
+    assert [step.path for step in walk(found.steps)][1:] == [
+        f"steps[0].steps[{number}]" for number in range(3)
+    ]
 
 
 def test_a_misspelt_step_is_told_the_word_that_is_near() -> None:

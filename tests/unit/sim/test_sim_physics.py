@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edged.errors import Invalid
 from edged_sim.physics import RISE_S, Node, Resistor, Sink, SinkKind, SupplyOutput, World
 
 COLD = Resistor(ohms=10.0, lead_ohms=0.0, tempco_per_k=0.0)
@@ -126,3 +127,59 @@ def test_what_leaves_takes_its_wires_along() -> None:
     assert set(world.describe(0.0)) == {"load1"}
     assert world.main().source is None
     assert world.main().sinks == {}
+
+
+def transistor(limit_a: float = 1.0) -> tuple[World, SupplyOutput, SupplyOutput, Node]:
+    """A world, its gate's and its drain's source, both on, and the drain's node."""
+    world = World()
+    _, gate = world.connect_source("smu1", "out")
+    node, drain = world.connect_source("smu2", "out")
+    world.connect_transistor("smu1", "smu2")
+    for source in (gate, drain):
+        source.amps_limit, source.is_on = limit_a, True
+    return world, gate, drain, node
+
+
+def test_a_transistors_current_depends_on_its_gate_and_saturates_in_its_drains_voltage() -> None:
+    _, gate, drain, node = transistor()
+    found: dict[tuple[float, float], float] = {}
+    now = 0.0
+    for gate.volts in (0.0, 0.4, 1.0, 1.5, 2.0):
+        for drain.volts in (0.0, 0.05, 0.1, 3.0, 5.0):
+            now += 1.0
+            node.advance(now)
+            found[gate.volts, drain.volts] = node.advance(now + 0.5).amps
+    assert all(found[volts, 0.0] == 0.0 for volts in (0.0, 0.4, 1.0, 1.5, 2.0))
+    assert found[0.0, 5.0] < 1e-9
+    # Below the threshold it falls by a decade in 77 mV.
+    assert found[0.4, 5.0] / found[0.0, 5.0] == pytest.approx(10 ** (0.4 / 0.0763), rel=0.05)
+    # A resistor at a small drain voltage, and nearly a current source at a large one.
+    assert found[2.0, 0.1] / found[2.0, 0.05] == pytest.approx(2.0, abs=0.1)
+    assert found[2.0, 5.0] / found[2.0, 3.0] == pytest.approx(1.04, abs=0.01)
+    # The square law.
+    assert found[2.0, 5.0] / found[1.5, 5.0] == pytest.approx((1.3 / 0.8) ** 2, rel=0.02)
+    assert 0.015 < found[2.0, 5.0] < 0.02
+
+
+def test_a_transistors_gate_draws_nothing_and_its_drain_obeys_the_limit() -> None:
+    world, gate, drain, node = transistor(limit_a=1e-3)
+    gate.volts, drain.volts = 2.0, 5.0
+    node.advance(0.0)
+    node.advance(1.0)
+    assert node.amps == pytest.approx(1e-3)
+    assert node.is_limiting
+    assert world.main().volts == pytest.approx(2.0)
+    assert world.main().amps < 1e-9
+
+
+def test_a_transistor_whose_gate_goes_closes_and_whose_ends_are_none_is_refused() -> None:
+    world, gate, drain, node = transistor()
+    gate.volts, drain.volts = 2.0, 5.0
+    node.advance(1.0)
+    world.disconnect("smu1")
+    node.advance(2.0)
+    assert node.advance(4.0).amps < 1e-9
+    with pytest.raises(Invalid, match="smu1 has no output"):
+        world.connect_transistor("smu1", "smu2")
+    with pytest.raises(Invalid, match="both be on smu2"):
+        world.connect_transistor("smu2", "smu2")
