@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import json
 import secrets
@@ -102,7 +103,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             registry,
             recorder,
             leases,
-            check=self.check,
+            check=functools.partial(self.check, is_begun=True),
             new_run=self._new_run,
             begin=self._begin,
         )
@@ -116,8 +117,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
         roles: Mapping[str, str],
         parameters: Mapping[str, Any],
         file: str = "",
+        *,
+        is_begun: bool = False,
     ) -> tuple[Plan | None, tuple[Problem, ...]]:
-        """Judge a plan; one without problems may be started by its id."""
+        """Judge a plan; one without problems may be started by its id.
+
+        Args:
+            file: the name of the saved one that it is.
+            is_begun: a part of it was done before a crash: how often that was counts already.
+        """
         try:
             experiment = await asyncio.to_thread(read_plan, source)
         except BadPlan as bad:
@@ -138,7 +146,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
-        work.spend()
+        if not is_begun:
+            work.spend()
         checked = work.result()
         if checked is None:
             return None, tuple(work.problems)
