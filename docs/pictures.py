@@ -30,6 +30,7 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from edged.experiments.examples import EXAMPLES
 from edged.surfaces.page.owner import keep_page_key
 from tests.bench.browser import Browser, running_browser
 from tests.bench.engine_process import EngineProcess, engine_process
@@ -38,6 +39,7 @@ from tests.bench.pages import run_page, running_page
 SIZES = ((390, 844), (1440, 900), (2560, 1440))
 SETTLED_S = 2.0
 VIEWS = {"bench": "", "recordings": "#runs", "record": "#record", "unit": "#unit/psu1"}
+FETS = "smu1=keithley_2400,smu2=keithley_2400,psu1=rigol_dp832,dmm1=keysight_34461a"
 CROWD = "psu*10=rigol_dp832,dmm*12=keysight_34461a,scope*8=rigol_ds1054z"
 BENCH = """\
 format: 1
@@ -108,6 +110,53 @@ def usual(folder: Path, browser: Browser) -> None:
         for end in everywhere(browser):
             for name, view in {**VIEWS, "run": f"#run/{sweep}"}.items():
                 take(browser, engine, view, folder / f"{name}-{end}")
+
+
+def begin_map(engine: EngineProcess) -> str:
+    """A map that leaves out a corner; gives the id of its run."""
+    plan = EXAMPLES["map"].replace("[0, 5, 11]", "[0, 5, 41]").replace("5]}", "21]}", 1)
+    plan = plan.replace("i_d > 0.015", "v_d + v_g > 5").replace("rate: 10", "rate: 100")
+    plan = plan.replace("        snake: true\n", "        wait_s: 0.05\n")
+    plan = plan.replace("y: v_g}", "y: v_g, log: true}, {line: i_d, x: v_d}")
+    run = {"text": plan, "parameters": {"v_max": 2}}
+    return str(told(ask_as_agent(engine, "bench__start_experiment", run))["run_id"])
+
+
+BOARDS = """\
+format: 1
+experiment: board_test
+roles: {meter: dmm1}
+steps:
+  - for: board
+    in: {count: 20}
+    unit: "{serial}"
+    steps:
+      - {ask: serial, text: "Scan board {board + 1} of 20", type: text, timeout_s: 3600}
+      - {measure: {v_out: meter.measure_dc_voltage}}
+      - {check: output voltage, value: "{v_out}", min: -1, max: 1, near: 0.5, unit: V}
+      - {ask: led, text: "Is the green LED on?", type: pass_fail, timeout_s: 3600}
+"""
+
+
+def begin_boards(engine: EngineProcess) -> str:
+    """A test of boards that has come to a question; gives the id of its run."""
+    begun = told(ask_as_agent(engine, "bench__start_experiment", {"text": BOARDS}))
+    for answer in ("R33-000231", "pass", "R33-000232", "fail", "R33-000232", "pass", "R33-000233"):
+        reply = {"run_id": begun["run_id"], "action": "answer", "value": answer}
+        while engine.tool("bench__control_run", **reply)["is_error"]:
+            time.sleep(0.1)  # noqa: TID251 - until it asks
+    return str(begun["run_id"])
+
+
+def experiments(folder: Path, browser: Browser) -> None:
+    """A map that grows, and a test that asks."""
+    with engine_with("--instruments", FETS) as engine:
+        run_id, boards = begin_map(engine), begin_boards(engine)
+        time.sleep(8 * SETTLED_S)  # noqa: TID251 - until there is something to see
+        for end in everywhere(browser):
+            take(browser, engine, f"#run/{run_id}", folder / f"map-{end}")
+            take(browser, engine, f"#run/{boards}", folder / f"boards-{end}")
+            take(browser, engine, "", folder / f"experiments-{end}")
 
 
 def unusual(folder: Path, browser: Browser) -> None:
@@ -200,7 +249,19 @@ def shown(browser: Browser) -> None:
             for name in ("page", "agent"):
                 make_small(SHOWN / f"{name}{end}.png")
     browser.scheme("light")
+    mapped(browser, SHOWN / "map.png")
     asked(browser, SHOWN / "agent-asks.png")
+
+
+def mapped(browser: Browser, path: Path) -> None:
+    """The view of a map that is under way."""
+    browser.size(*PAGE_SIZE)
+    with engine_with("--instruments", FETS) as engine:
+        run_id = begin_map(engine)
+        look(browser, engine, f"#run/{run_id}")
+        browser.sees("v_g 13 of 21", within_s=120)
+        picture(browser, path)
+        make_small(path)
 
 
 def asked(browser: Browser, path: Path) -> None:
@@ -343,7 +404,7 @@ def make_small(path: Path) -> None:
     assert path.stat().st_size <= LARGEST_BYTES, f"{path} is too large: {path.stat().st_size} bytes"
 
 
-STORIES = {"usual": usual, "unusual": unusual, "crowd": crowd}
+STORIES = {"usual": usual, "experiments": experiments, "unusual": unusual, "crowd": crowd}
 
 
 def main() -> int:

@@ -11,6 +11,8 @@ inherits from records and from classes without fields, and no dataclass inherits
     @record(kw_only=False)          the same, fields by position, too
     @record(frozen=False)           fields may be assigned
     @record(eq=False)               equal to itself only
+    @part                           something that lives: fields may be assigned, by position, too;
+                                    equal to itself only, and shown without its fields
 
 There is no order, no ``InitVar``, and no option that switches a method off.
 """
@@ -89,6 +91,14 @@ def record(
         return _made(bare, frozen=frozen, kw_only=kw_only, eq=eq, weakref_slot=weakref_slot)
 
     return decorate if cls is None else decorate(cls)
+
+
+@dataclass_transform(field_specifiers=(field,))
+def part(cls: type[T]) -> type[T]:
+    """Make a class a part: its constructor only stores what it is given; see the module."""
+    made = _made(cls, frozen=False, kw_only=False, eq=False, weakref_slot=False)
+    made.__repr__ = object.__repr__  # type: ignore[method-assign]
+    return made
 
 
 def _made(bare: type[T], *, frozen: bool, kw_only: bool, eq: bool, weakref_slot: bool) -> type[T]:

@@ -12,6 +12,7 @@ import contextlib
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Final
 
 import structlog
@@ -30,10 +31,13 @@ from edged.protocol.http_rules import (
     rejection,
 )
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
+from edged.record import part
 from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS, Head
 from edged.relay.link import NatsLink
 from edged_relay.exchanges import Asked, BrokenError, EdgeExchange, Exchanges, NoRoomError
 from edged_relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, challenge_of
+
+log = structlog.get_logger("edged.relay")
 
 SLOW_SENDER_S: Final = 30.0
 IDLE_S: Final = 75.0
@@ -53,40 +57,34 @@ class _RefusedError(Exception):
         self.refused = refused
 
 
+@part
 class RelayFront:
     """Serves ``/mcp/<edge_id>``.
 
-    Args:
+    Attributes:
         link: the NATS connection.
         verifier: verifies bearer tokens.
         guard: which Host and Origin may speak to this front.
         login: how a client finds who gives tokens, if that can be told.
         clock: for silence.
-
-    Attributes:
         exchanges: the requests under way.
     """
 
-    def __init__(
-        self,
-        link: NatsLink,
-        *,
-        verifier: Verifier,
-        guard: Guard,
-        clock: Clock,
-        login: LoginMetadata | None = None,
-    ) -> None:
-        self._link = link
-        self._verifier = verifier
-        self._guard = guard
-        self._login = login
-        self._clock = clock
-        self.exchanges = Exchanges(link, is_connected=lambda: link.is_connected, clock=clock)
-        self._log = structlog.get_logger("edged.relay")
-        self._tasks: list[asyncio.Task[None]] = []
-        self._listening: asyncio.Server | None = None
-        self._server: HttpServer | None = None
-        self._bodies = 0
+    link: NatsLink
+    verifier: Verifier
+    guard: Guard
+    clock: Clock
+    login: LoginMetadata | None = None
+    exchanges: Exchanges = field(init=False)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _listening: asyncio.Server | None = None
+    _server: HttpServer | None = None
+    _bodies: int = 0
+
+    def __post_init__(self) -> None:
+        self.exchanges = Exchanges(
+            self.link, is_connected=lambda: self.link.is_connected, clock=self.clock
+        )
 
     async def start(self) -> None:
         """Begin to hear answers; the link may be opened before or after."""
@@ -112,7 +110,7 @@ class RelayFront:
         )
         self._server = HttpServer(
             door(served),
-            clock=self._clock,
+            clock=self.clock,
             slow_sender_s=SLOW_SENDER_S,
             idle_s=IDLE_S,
             # Whoever stops to send is gone: an edge works for nobody who may not be there.
@@ -150,7 +148,7 @@ class RelayFront:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one request; called by aiohttp."""
         if request.raw_path == "/healthz":
-            is_well = self._link.is_connected
+            is_well = self.link.is_connected
             return web.Response(status=200 if is_well else 503, text="ok" if is_well else "no NATS")
         try:
             if request.raw_path.startswith(WELL_KNOWN):
@@ -163,9 +161,9 @@ class RelayFront:
                 return await self._carry(request, edge_id, body, token)
         except _RefusedError as error:
             return _as_response(error.refused)
-        except Exception as bug:  # noqa: BLE001 - the top of every request
+        except Exception:
             fault_id = secrets.token_hex(6)
-            self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
+            log.exception("internal_fault", fault_id=fault_id)
             message = f"The relay made a mistake; its log has the details under {fault_id}."
             return _as_response(rejection(500, message, rpc_code=RpcCode.INTERNAL_ERROR))
 
@@ -173,7 +171,7 @@ class RelayFront:
         """Who gives tokens; any page may read it, by a name of this relay."""
         self._judge_host(request)
         path = request.raw_path.partition("?")[0]
-        body = self._login.document(path) if self._login is not None else None
+        body = self.login.document(path) if self.login is not None else None
         if body is None:
             raise _RefusedError(rejection(404, "Nothing is here."))
         if request.method not in ("GET", "HEAD", "OPTIONS"):
@@ -187,7 +185,7 @@ class RelayFront:
         )
 
     def _challenge(self, edge_id: str, *, has_token: bool) -> str:
-        return challenge_of(self._login, f"/mcp/{edge_id}", has_token=has_token)
+        return challenge_of(self.login, f"/mcp/{edge_id}", has_token=has_token)
 
     def _told(self, edge_id: str, head: Head) -> dict[str, str]:
         """The headers of an edge's answer; where tokens are given is this front's to say."""
@@ -220,7 +218,7 @@ class RelayFront:
         if (
             len(origins) > 1
             or len(sites) > 1
-            or not self._guard.allows_origin(
+            or not self.guard.allows_origin(
                 origins[0], host=host, fetch_site=sites[0] if sites else None
             )
         ):
@@ -228,7 +226,7 @@ class RelayFront:
 
     def _judge_host(self, request: web.BaseRequest) -> str:
         hosts = request.headers.getall("Host", [])
-        if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
+        if len(hosts) != 1 or not self.guard.allows_host(hosts[0]):
             raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
         return hosts[0]
 
@@ -252,9 +250,9 @@ class RelayFront:
         """The bearer token, verified for that edge."""
         token = bearer_of(request.headers.getall("Authorization", []))
         try:
-            await self._verifier.verify(token, EdgeDoor(edge_id))
+            await self.verifier.verify(token, EdgeDoor(edge_id))
         except NoKeysError as unjudged:
-            self._log.warning("relay_no_keys", edge_id=edge_id, reason=str(unjudged))
+            log.warning("relay_no_keys", edge_id=edge_id, reason=str(unjudged))
             raise _RefusedError(
                 rejection(
                     503,
@@ -266,7 +264,7 @@ class RelayFront:
                 )
             ) from unjudged
         except BadTokenError as bad:
-            self._log.info("relay_token_refused", edge_id=edge_id, reason=str(bad))
+            log.info("relay_token_refused", edge_id=edge_id, reason=str(bad))
             raise _RefusedError(
                 rejection(
                     401,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
+from dataclasses import field
 from typing import Final
 
 import structlog
@@ -31,7 +32,9 @@ from edged.auth.claims import (
 from edged.auth.keys import KeyBook, KeySet
 from edged.auth.signature import verify
 from edged.clock import Clock
-from edged.record import record
+from edged.record import part, record
+
+log = structlog.get_logger("edged.auth")
 
 MAX_REMEMBERED: Final = 1_024
 MAX_LOGGED: Final = 10
@@ -47,30 +50,22 @@ class _Verified:
     generation: int
 
 
+@part
 class Verifier:
     """Verifies tokens.
 
-    Args:
+    Attributes:
         keys: the issuer's.
         issuer: RELAY_ISSUER.
         clock: for exp and iat.
         refused_after_s: when a token is refused whose signature does not verify.
     """
 
-    def __init__(
-        self,
-        keys: KeyBook,
-        *,
-        issuer: str,
-        clock: Clock,
-        refused_after_s: float = REFUSED_AFTER_S,
-    ) -> None:
-        self._keys = keys
-        self._issuer = issuer
-        self._clock = clock
-        self._refused_after_s = refused_after_s
-        self._log = structlog.get_logger("edged.auth")
-        self._remembered: OrderedDict[tuple[bytes, Door], _Verified] = OrderedDict()
+    keys: KeyBook
+    issuer: str
+    clock: Clock
+    refused_after_s: float = REFUSED_AFTER_S
+    _remembered: OrderedDict[tuple[bytes, Door], _Verified] = field(default_factory=OrderedDict)
 
     async def verify(self, text: str, door: Door) -> Claims:
         """What the token says, now that it is known to be the issuer's, and meant for this door.
@@ -81,20 +76,20 @@ class Verifier:
         """
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), door
         known = self._remembered.get(key)
-        if known is not None and known.generation == (await self._keys.current()).generation:
-            check_time(known.claims, self._clock.wall_ms())
+        if known is not None and known.generation == (await self.keys.current()).generation:
+            check_time(known.claims, self.clock.wall_ms())
             return known.claims
         token = read_token(text)
         claims = check_claims(
-            token.payload, issuer=self._issuer, door=door, now_ms=self._clock.wall_ms()
+            token.payload, issuer=self.issuer, door=door, now_ms=self.clock.wall_ms()
         )
-        key_set = await self._keys.current()
+        key_set = await self.keys.current()
         key_set = await self._check_signature(token, key_set, claims.sub)
         # Fetching keys took time.
-        check_time(claims, self._clock.wall_ms())
+        check_time(claims, self.clock.wall_ms())
         unreadable = unreadable_entries(token.payload)
         if unreadable:
-            self._log.warning(
+            log.warning(
                 "token_entries_ignored",
                 subject=claims.sub,
                 entries=unreadable[:MAX_LOGGED],
@@ -107,9 +102,9 @@ class Verifier:
         """The key set that verifies it, fetched anew if need be."""
         if _is_signed(token, key_set):
             return key_set
-        refusal = asyncio.ensure_future(self._clock.sleep(self._refused_after_s))
+        refusal = asyncio.ensure_future(self.clock.sleep(self.refused_after_s))
         try:
-            newer = await self._keys.after_miss(key_set, token.kid, refusal)
+            newer = await self.keys.after_miss(key_set, token.kid, refusal)
             if newer.generation != key_set.generation and _is_signed(token, newer):
                 return newer
             await refusal
@@ -118,7 +113,7 @@ class Verifier:
         if not newer.generation:
             raise NoKeysError(
                 f"The token claims to be of {claimed}; its issuer's keys could not be fetched: "
-                f"{self._keys.last_error}"
+                f"{self.keys.last_error}"
             )
         why = "its signature does not verify" if token.kid in newer.keys else "its kid is unknown"
         raise BadTokenError(f"The token claims to be of {claimed}, but {why}.")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from edged.actions.caller import Route, who_of
 from edged.actions.outcome import OutcomeStatus
-from edged.cli.shared.options import add_engine_options, connect, load
+from edged.cli.shared.options import WHEN, add_engine_options, connect, load, moment
 from edged.cli.shared.output import (
     Name,
     aligned,
@@ -25,7 +23,7 @@ from edged.cli.shared.output import (
     put_rows,
     unwritable,
 )
-from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.errors import EdgedError, ErrorCode
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient, open_events
 
@@ -52,8 +50,6 @@ FOLLOWED: Final = {
 """Of a column of ``follow``: how wide it is at least, and its tenths of what is spare."""
 GAP: Final = 2
 NARROWEST: Final = sum(least for least, _ in FOLLOWED.values()) + GAP * (len(FOLLOWED) - 1)
-AGE: Final = re.compile(r"(\d+)\s*([smhd])")
-AGE_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 DATABASE_FILE: Final = "edged.db"
 VERIFY_TIMEOUT_S: Final = 600.0
 
@@ -97,9 +93,7 @@ def _parser() -> argparse.ArgumentParser:
             "--outcome", choices=[status.value for status in OutcomeStatus], default=""
         )
         for flag in ("--since", "--until"):
-            verb.add_argument(
-                flag, metavar="WHEN", help="an age (90s, 15m, 2h, 7d) or a time (2026-11-21T08:00)"
-            )
+            verb.add_argument(flag, metavar="WHEN", help=WHEN)
     for verb in (listing, following, verify, export):
         add_engine_options(verb)
     return parser
@@ -213,8 +207,8 @@ def _filter(client: RpcClient, options: argparse.Namespace) -> dict[str, Any]:
         "caller": options.caller,
         "tool": options.tool,
         "outcome": options.outcome,
-        "since_ms": _moment(options.since),
-        "until_ms": _moment(options.until),
+        "since_ms": moment(options.since),
+        "until_ms": moment(options.until),
     }
     return {name: value for name, value in given.items() if value not in ("", None)}
 
@@ -227,25 +221,6 @@ def _instrument_id(client: RpcClient, name: str) -> str:
         if name in {row["id"], row["alias"], row["serial"]}:
             return str(row["id"])
     return name
-
-
-def _moment(text: str | None) -> int | None:
-    """Unix epoch milliseconds of an age or a time; local time unless it says otherwise.
-
-    Raises:
-        Invalid: it is neither.
-    """
-    if text is None:
-        return None
-    if found := AGE.fullmatch(text.strip()):
-        age = timedelta(**{AGE_UNITS[found.group(2)]: int(found.group(1))})
-        return max(0, int((datetime.now(UTC) - age).timestamp() * 1000))
-    try:
-        return max(0, int(datetime.fromisoformat(text).astimezone().timestamp() * 1000))
-    except (ValueError, OverflowError, OSError) as error:
-        raise Invalid(
-            f"{text!r} is not a time.", remedy="Write an age (15m, 2h, 7d) or 2026-11-21T08:00."
-        ) from error
 
 
 def _moment_of(row: Mapping[str, Any]) -> tuple[float, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import queue
+import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.cli.shared.approval import call_telling
-from edged.cli.shared.options import add_engine_options, connect, parse_arguments
+from edged.cli.shared.options import (
+    WHEN,
+    add_engine_options,
+    connect,
+    moment,
+    parse_arguments,
+)
 from edged.cli.shared.output import (
     cell,
     local_time,
@@ -49,6 +56,7 @@ COLUMNS: Final = {
 CONTROLS: Final = {
     "pause": "stop at the next step; what is on stays on",
     "resume": "continue a run that is paused, or was interrupted by a crash",
+    "skip": "end the step that waits or settles, and go on",
     "abort": "end it; returns when its finally steps have run",
 }
 SHOWN: Final = ("run_id", "experiment", "state", "verdict", "done", "elapsed_s", "reason", "error")
@@ -56,6 +64,8 @@ OVER: Final = frozenset({"completed", "stopped", "failed", "interrupted"})
 """As in ``edged.runs.states``, which a light verb does not load."""
 MOST_BYTES: Final = 1_000_000
 """Of a file: more than the engine takes, which says so."""
+MOST_ROWS: Final = 10_000
+"""Of the audit log, as the engine gives them at once."""
 LOOK_EVERY_S: Final = 0.3
 LINE_EVERY_S: Final = 2.0
 CHECK_TIMEOUT_S: Final = 60.0
@@ -86,9 +96,12 @@ def _add_verbs(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     start.add_argument(
         "--detach", action="store_true", help="return at once; it continues in the engine"
     )
+    new = verbs.add_parser("new", help="print a plan to begin with")
+    new.add_argument("kind", nargs="?", choices=KINDS, default=KINDS[0], help="which (map)")
     for verb in (check, rehearse, start):
         verb.add_argument("file", metavar="FILE", help="a YAML file, or the name of a saved one")
         verb.add_argument("words", nargs="*", metavar="key=value", help="the plan's parameters")
+    for verb in (check, rehearse, start, new):
         verb.add_argument(
             "--role",
             action="append",
@@ -109,10 +122,15 @@ def _add_verbs(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     note.add_argument("value", metavar="TEXT")
     listing = verbs.add_parser("list", help="the newest runs first")
     listing.add_argument("--limit", type=int, default=50, help="at most this many (50)")
-    new = verbs.add_parser("new", help="print a plan to begin with")
-    new.add_argument("kind", nargs="?", choices=KINDS, default=KINDS[0], help="which (map)")
-    new.add_argument("--output", type=Path, metavar="FILE", help="write it there instead")
-    for verb in (check, rehearse, start, watch, *controls, answer, note, listing):
+    history = verbs.add_parser(
+        "from-history", help="print a draft of a plan, made from what was sent by hand"
+    )
+    history.add_argument("--since", required=True, metavar="WHEN", help=WHEN)
+    history.add_argument("--until", metavar="WHEN", help="the same; now, unless it is given")
+    history.add_argument("--unit", default="", help="only what was sent to this one")
+    for verb in (new, history):
+        verb.add_argument("--output", type=Path, metavar="FILE", help="write it there instead")
+    for verb in (check, rehearse, start, watch, *controls, answer, note, listing, history):
         add_engine_options(verb)
     return parser
 
@@ -121,13 +139,66 @@ def _new(options: argparse.Namespace) -> int:
     # Late: the other verbs do not need the texts.
     from edged.experiments.examples import EXAMPLES
 
-    if options.output is None:
-        print(EXAMPLES[options.kind], end="")
-        return ExitStatus.OK
-    if options.output.exists():
-        raise Invalid(f"{options.output} exists already; it was not changed.")
-    write_text(options.output, EXAMPLES[options.kind])
+    text = EXAMPLES[options.kind]
+    for role, unit in _roles(options).items():
+        # All examples have their roles in one line.
+        found = re.search(rf"(?m)^roles: .*\b{re.escape(role)}: (\w+)", text)
+        if found is None:
+            raise Invalid(f"The plan {options.kind} has no role {role}.")
+        text = text[: found.start(1)] + unit + text[found.end(1) :]
+    _give(text, options)
     return ExitStatus.OK
+
+
+def _give(text: str, options: argparse.Namespace) -> None:
+    """Print a plan, or write it where it is wanted.
+
+    Raises:
+        Invalid: that file is there already.
+    """
+    if options.output is None:
+        print(text, end="")
+    elif options.output.exists():
+        raise Invalid(f"{options.output} exists already; it was not changed.")
+    else:
+        write_text(options.output, text)
+
+
+def _from_history(client: RpcClient, options: argparse.Namespace) -> int:
+    # Late: the other verbs do not need it.
+    from edged.experiments.draft import SentTo, draft, role_of
+
+    units: dict[str, SentTo] = {}
+    for one in client.call_tool("instruments").value:
+        names = (one["id"], one["alias"], one["serial"])
+        if options.unit in ("", *names):
+            asked = {"name": "get_capabilities", "arguments": {"instrument_id": one["id"]}}
+            (found,) = client.call_tool("tools/call", asked).value
+            commands = {command["name"]: command for command in found["commands"]}
+            called, model = one["alias"], str(one["model"])
+            units[one["id"]] = SentTo(
+                role=role_of(called, model), called=called or one["id"], commands=commands
+            )
+    if options.unit and not units:
+        raise Invalid(f"There is no instrument {options.unit!r}.")
+    ends = {"since_ms": moment(options.since), "until_ms": moment(options.until)}
+    wanted = {name: at for name, at in ends.items() if at is not None}
+    rows = client.call("audit.list", {**wanted, "limit": MOST_ROWS})["rows"]
+    if len(rows) == MOST_ROWS:
+        print(f"edged: only the newest {MOST_ROWS} rows were read.", file=sys.stderr)
+    text = draft(rows, units)
+    if not text:
+        raise Invalid("No command was sent by hand in that time.")
+    checked = client.call_tool("tools/call", _call(CHECK, {"text": text})).value
+    if options.json:
+        print_json({"plan": text, **checked})
+        return ExitStatus.OK if checked["ok"] else ExitStatus.USAGE
+    _give(text, options)
+    for problem in checked["errors"]:
+        print(cell(_error_line(problem, "draft"), limit=2_000), file=sys.stderr)
+    for place in checked.get("left_on", ()):
+        print(f"edged: it leaves {place} on", file=sys.stderr)
+    return ExitStatus.OK if checked["ok"] else ExitStatus.USAGE
 
 
 def _check(client: RpcClient, options: argparse.Namespace) -> int:
@@ -193,16 +264,26 @@ def _plan(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         Invalid: there is no such file, or an option has no ``name=value``.
     """
+    path = Path(options.file)
+    is_file = path.is_file() or path.suffix or path.name != options.file
+    source = {"text": _text(path)} if is_file else {"name": options.file}
+    parameters = parse_arguments(options.words, None)
+    return {**source, "roles": _roles(options), "parameters": parameters}
+
+
+def _roles(options: argparse.Namespace) -> dict[str, str]:
+    """Role → unit, as ``--role`` says.
+
+    Raises:
+        Invalid: one has another form.
+    """
     roles: dict[str, str] = {}
     for word in options.role:
         role, _, unit = word.partition("=")
         if not role or not unit:
             raise Invalid(f"--role {word}: write ROLE=UNIT, such as gate=smu3.")
         roles[role] = unit
-    path = Path(options.file)
-    is_file = path.is_file() or path.suffix or path.name != options.file
-    source = {"text": _text(path)} if is_file else {"name": options.file}
-    return {**source, "roles": roles, "parameters": parse_arguments(options.words, None)}
+    return roles
 
 
 def _text(path: Path) -> str:
@@ -401,8 +482,12 @@ class _Follower:
             if self._printed.get("unit") != key:
                 self._printed["unit"] = key
                 print(f"{self._run_id}  {cell(key)}: {unit['verdict']}", flush=True)
+        question = told["question"]
+        if question and not self._is_asking and question["number"] != self._asked:
+            self._asked = question["number"]
+            print(f"{self._run_id}  {_how_answered(question, self._run_id)}", flush=True)
         line = line_of(told)
-        is_news = told["state"] != self._printed.get("state") or told["question"]
+        is_news = told["state"] != self._printed.get("state") or question
         if line != self._line and (is_news or self._waited_s >= LINE_EVERY_S):
             self._line, self._waited_s = line, 0.0
             self._printed["state"] = told["state"]
@@ -451,6 +536,12 @@ def _choices(question: Mapping[str, Any]) -> str:
     return "/".join(question.get("options") or (known.get(question["type"], "text"),))
 
 
+def _how_answered(question: Mapping[str, Any], run_id: str) -> str:
+    """The question, and the verb that answers it."""
+    said = f"{cell(question['text'], limit=500)} [{_choices(question)}]"
+    return f"{said}  Answer it with: edged experiment answer {run_id} VALUE"
+
+
 def line_of(told: Mapping[str, Any]) -> str:
     """One line for where a run stands."""
     done, total, question = told["done"], told["total"], told["question"]
@@ -470,7 +561,7 @@ def _print_end(told: Mapping[str, Any]) -> None:
     fields = {name: told[name] for name in SHOWN if told.get(name) is not None}
     question = told.get("question")
     if question:
-        fields["question"] = question["text"]
+        fields["question"] = _how_answered(question, told["run_id"])
     for unit in told.get("units") or ():
         failed = f" ({', '.join(unit['failed'])})" if unit["failed"] else ""
         fields[f"unit {unit['unit']}"] = f"{unit['verdict']}{failed}"
@@ -487,5 +578,6 @@ VERBS: Final[Mapping[str, Callable[[RpcClient, argparse.Namespace], int]]] = {
     "answer": _control,
     "note": _control,
     "list": _list,
+    "from-history": _from_history,
     **dict.fromkeys(CONTROLS, _control),
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ from edged.log import surviving
 from edged.profiles.abort import ANYTHING, outputs_of
 from edged.profiles.interlocks import Guarded, Interlock, why_no_reading
 from edged.profiles.model import Changes, Command, CompletionKind
-from edged.record import record
+from edged.record import part, record
 from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
 from edged.store.kept import InterlockTrip
@@ -103,62 +104,53 @@ class WaitingWrite:
                 raise _too_old(self.target, watching.rule, is_read=is_read)
 
 
+@part
 class InterlockControl:
     """All interlocks of the bench.
 
-    Args:
+    Attributes:
         is_off: whether outputs of an instrument are known to be off, by what was set and asked.
         trip: makes units safe.
         is_first_look_over: whether who is on the bench is known; before that a meter that is not
             here is none that is missing.
-
-    Attributes:
         is_any: whether there are any; nothing else is asked where there are none.
         changes: how often one began or ceased to watch, or tripped.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        *,
-        is_off: IsOff,
-        trip: TripUnits,
-        is_first_look_over: Callable[[], bool],
-    ) -> None:
-        self._bench = bench
-        self._is_off = is_off
-        self._trip_units = trip
-        self._is_first_look_over = is_first_look_over
-        self._all: dict[str, Watching] = {}
-        # Of those that have tripped in a former life, whose abort may not have been obeyed in it:
-        # the units and outputs that were marked as this life began, and were not aborted in it.
-        self._left: dict[str, set[tuple[str, str]]] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        # What makes safe after a trip goes on, whoever found it out.
-        self._tripping: set[asyncio.Task[None]] = set()
-        # One question at a time: two that wait for one meter make each other late.
-        self._reading: dict[str, asyncio.Lock] = {}
-        self._woken = asyncio.Event()
-        # Who was here when it was looked whom the rules mean, and what came of that.
-        self._here: tuple[Instrument, ...] | None = None
-        self._places: dict[str, _Places] = {}
-        # Its guard keeps each for as long as the write lasts.
-        self._waiting: weakref.WeakSet[WaitingWrite] = weakref.WeakSet()
-        self._latest: tuple[Target | None, tuple[str, ...], tuple[Watching, ...]] = None, (), ()
-        self._is_started = False
-        self.is_any = False
-        self.changes = 0
+    bench: Bench
+    is_off: IsOff
+    trip: TripUnits
+    is_first_look_over: Callable[[], bool]
+    _all: dict[str, Watching] = field(default_factory=dict)
+    # Of those that have tripped in a former life, whose abort may not have been obeyed in it:
+    # the units and outputs that were marked as this life began, and were not aborted in it.
+    _left: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    # What makes safe after a trip goes on, whoever found it out.
+    _tripping: set[asyncio.Task[None]] = field(default_factory=set)
+    # One question at a time: two that wait for one meter make each other late.
+    _reading: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    # Who was here when it was looked whom the rules mean, and what came of that.
+    _here: tuple[Instrument, ...] | None = None
+    _places: dict[str, _Places] = field(default_factory=dict)
+    # Its guard keeps each for as long as the write lasts.
+    _waiting: weakref.WeakSet[WaitingWrite] = field(default_factory=weakref.WeakSet)
+    _latest: tuple[Target | None, tuple[str, ...], tuple[Watching, ...]] = None, (), ()
+    _is_started: bool = False
+    is_any: bool = False
+    changes: int = 0
 
     def start(self) -> None:
         """Begin to watch; what a former life had on is watched as soon as its unit is met."""
         self._is_started = True
-        self._bench.pool.subscribe(self._hear)
+        self.bench.pool.subscribe(self._hear)
         marked = {
             (unit, one)
-            for unit, outputs in self._bench.store.told_on.turns().items()
+            for unit, outputs in self.bench.store.told_on.turns().items()
             for one in outputs
         }
-        self._left = {name: set(marked) for name in self._bench.store.trips.trips}
+        self._left = {name: set(marked) for name in self.bench.store.trips.trips}
         for name in self._all:
             self._take_over(name)
             self._begin(name)
@@ -221,7 +213,7 @@ class InterlockControl:
         """
         about = self._about(action, target)
         for watching in about:
-            rule, now_s = watching.rule, self._bench.clock.monotonic()
+            rule, now_s = watching.rule, self.bench.clock.monotonic()
             is_watched = watching.state is WatchState.WATCHING
             is_step = bool(action.caller.on_behalf_of)
             if not (is_step and is_watched and watching.is_fresh(now_s, rule.poll_s)):
@@ -235,13 +227,13 @@ class InterlockControl:
         self.wake()
         if over:
             self.changes += 1
-            self._bench.store.trips.note(self._last_trips())
+            self.bench.store.trips.note(self._last_trips())
 
     def send_guard(self, action: Action, target: Target) -> WaitingWrite | None:
         """From now on: what says whether the write may still go; any thread may ask it."""
         if not _is_guarded_write(action, target):
             return None
-        waiting = WaitingWrite(action, target, self._bench.clock)
+        waiting = WaitingWrite(action, target, self.bench.clock)
         if self.is_any:
             self._guard(waiting)
         self._waiting.add(waiting)
@@ -262,7 +254,7 @@ class InterlockControl:
         if not self.is_any:
             return
         for watching in self._about(action, target):
-            left_s = watching.cools_until_s() - self._bench.clock.monotonic()
+            left_s = watching.cools_until_s() - self.bench.clock.monotonic()
             if left_s > 0:
                 raise _cooling(target, watching, left_s)
         if target.instrument is None:
@@ -305,7 +297,7 @@ class InterlockControl:
 
     def _places_of(self, instrument: Instrument) -> _Places:
         """What an instrument is to the interlocks; whom a name means hangs on who is here."""
-        here = self._bench.pool.all()
+        here = self.bench.pool.all()
         if here is not self._here:
             self._here, self._places = here, {}
         places = self._places.get(instrument.id)
@@ -315,12 +307,12 @@ class InterlockControl:
                     (watching, guarded)
                     for watching in self._all.values()
                     for guarded in watching.rule.guards
-                    if instrument in self._bench.pool.bearers(guarded.unit)
+                    if instrument in self.bench.pool.bearers(guarded.unit)
                 ),
                 read_by=tuple(
                     watching
                     for watching in self._all.values()
-                    if instrument in self._bench.pool.bearers(watching.rule.instrument)
+                    if instrument in self.bench.pool.bearers(watching.rule.instrument)
                 ),
             )
         return places
@@ -337,7 +329,7 @@ class InterlockControl:
 
     async def _read(self, watching: Watching) -> MeterReading:
         """Ask the meter, and trip where that says so; one that is late gave no reading."""
-        rule, asked_s = watching.rule, self._bench.clock.monotonic()
+        rule, asked_s = watching.rule, self.bench.clock.monotonic()
         within_s = rule.max_age_s
         if watching.ends_s is not None:
             within_s = min(within_s, max(watching.ends_s - asked_s, SHORTEST_S))
@@ -358,22 +350,22 @@ class InterlockControl:
             log.exception("interlock_read_failed", name=rule.name)
             said = f"edged made a mistake reading it ({type(bug).__name__})"
             reading = MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
-        if reason := watching.take(reading) or watching.overdue(self._bench.clock.monotonic()):
+        if reason := watching.take(reading) or watching.overdue(self.bench.clock.monotonic()):
             self._trip(watching, reason)
         return reading
 
     async def _asked(self, rule: Interlock, asked_s: float) -> MeterReading:
-        meter = self._bench.pool.get(rule.instrument)
+        meter = self.bench.pool.get(rule.instrument)
         command = meter.profile.commands.get(rule.command) if meter.profile else None
         if command is None:
             raise NotFound(f"{meter.called} has no command {rule.command}.")
         if why := why_no_reading(rule, command):
             raise NotFound(why)
-        outcome = await self._bench.perform(
+        outcome = await self.bench.perform(
             RunCommand(
                 tool=TOOL,
                 caller=Caller.part(_part(rule)),
-                action_id=self._bench.new_id(),
+                action_id=self.bench.new_id(),
                 instrument_id=meter.id,
                 command_name=rule.command,
                 parameters=dict(rule.parameters),
@@ -406,7 +398,7 @@ class InterlockControl:
 
     def _take_over(self, name: str) -> None:
         """What a former life knew of its last trip."""
-        trip, now = self._bench.store.trips.trips.get(name), moment(self._bench.clock)
+        trip, now = self.bench.store.trips.trips.get(name), moment(self.bench.clock)
         if trip is not None:
             watching = self._all[name]
             watching.reason = trip.reason
@@ -422,7 +414,7 @@ class InterlockControl:
                 if not self._is_marked(watching):
                     await self._woken.wait()
             else:
-                await self._bench.clock.sleep(max(wait_s, SHORTEST_S))
+                await self.bench.clock.sleep(max(wait_s, SHORTEST_S))
 
     async def _look(self, watching: Watching) -> float | None:
         """One look; gives the seconds until the next, ``None`` while nothing is on."""
@@ -438,14 +430,14 @@ class InterlockControl:
             self._trip_again(watching, left)
         if watching.waits():
             return LOOKS_EVERY_S
-        rule, began_s = watching.rule, self._bench.clock.monotonic()
-        if self._bench.pool.bearers(rule.instrument) or self._is_first_look_over():
+        rule, began_s = watching.rule, self.bench.clock.monotonic()
+        if self.bench.pool.bearers(rule.instrument) or self.is_first_look_over():
             watching.note_try(began_s)
             async with self._reading[rule.name]:
                 # A write may have had it read meanwhile.
-                if not watching.is_fresh(self._bench.clock.monotonic(), rule.poll_s):
+                if not watching.is_fresh(self.bench.clock.monotonic(), rule.poll_s):
                     await self._read(watching)
-        now_s = self._bench.clock.monotonic()
+        now_s = self.bench.clock.monotonic()
         if reason := watching.overdue(now_s):
             self._trip(watching, reason)
         if watching.waits():
@@ -455,21 +447,21 @@ class InterlockControl:
 
     def _is_marked(self, watching: Watching) -> bool:
         units = self._units(watching.rule.guards)
-        return any(self._bench.store.told_on.of(unit_of_instrument(unit).key) for unit in units)
+        return any(self.bench.store.told_on.of(unit_of_instrument(unit).key) for unit in units)
 
     def _on(self, watching: Watching) -> list[Told]:
         """What of the guarded units may be on, as it was last told or asked."""
         found: list[Told] = []
         for instrument in self._units(watching.rule.guards):
-            told = self._bench.store.told_on.of(unit_of_instrument(instrument).key)
-            if told and not self._is_off(instrument, told.keys()):
+            told = self.bench.store.told_on.of(unit_of_instrument(instrument).key)
+            if told and not self.is_off(instrument, told.keys()):
                 found += [(instrument.id, output, turn) for output, turn in told.items()]
         return found
 
     def _units(self, guards: Sequence[Guarded]) -> Iterator[Instrument]:
         seen: set[str] = set()
         for guarded in guards:
-            for instrument in self._bench.pool.bearers(guarded.unit):
+            for instrument in self.bench.pool.bearers(guarded.unit):
                 if instrument.id not in seen:
                     seen.add(instrument.id)
                     yield instrument
@@ -477,30 +469,30 @@ class InterlockControl:
     def _trip(self, watching: Watching, reason: str) -> None:
         """It has tripped: the abort goes out, and nobody waits for that."""
         rule = watching.rule
-        watching.trip(reason, self._bench.clock.monotonic(), self._on(watching))
+        watching.trip(reason, self.bench.clock.monotonic(), self._on(watching))
         self._left.pop(rule.name, None)
-        trip = InterlockTrip(reason, moment(self._bench.clock))
-        self._bench.store.trips.note({**self._last_trips(), rule.name: trip})
+        trip = InterlockTrip(reason, moment(self.bench.clock))
+        self.bench.store.trips.note({**self._last_trips(), rule.name: trip})
         self._begin_abort(watching, f"{rule.name}: {reason}")
 
     def _not_obeyed(self, watching: Watching) -> set[tuple[str, str]]:
         """What has been on since before it tripped in a former life, and was not aborted since."""
         name = watching.rule.name
-        left, trip = self._left.get(name), self._bench.store.trips.trips.get(name)
+        left, trip = self._left.get(name), self.bench.store.trips.trips.get(name)
         found: set[tuple[str, str]] = set()
         if not left or trip is None:
             return found
         for instrument in self._units(watching.rule.guards):
             unit = unit_of_instrument(instrument).key
-            since_ms = self._bench.store.told_on.since_ms(unit)
+            since_ms = self.bench.store.told_on.since_ms(unit)
             if since_ms is not None and since_ms <= trip.at.wall_ms:
-                found |= {(unit, output) for output in self._bench.store.told_on.of(unit)} & left
+                found |= {(unit, output) for output in self.bench.store.told_on.of(unit)} & left
         return found
 
     def _trip_again(self, watching: Watching, left: set[tuple[str, str]]) -> None:
         """No restart ends a trip whose abort was not obeyed, whatever is read by now."""
         reason, tripped_s = watching.reason, watching.tripped_s
-        watching.trip(reason, tripped_s or self._bench.clock.monotonic(), self._on(watching))
+        watching.trip(reason, tripped_s or self.bench.clock.monotonic(), self._on(watching))
         name = watching.rule.name
         self._left[name] -= left
         self._begin_abort(watching, f"{name}: aborted again after a restart: {reason}")
@@ -516,12 +508,12 @@ class InterlockControl:
         self._tripping.add(task)
         task.add_done_callback(self._tripping.discard)
         for unit in units:
-            self._bench.tell("interlock.tripped", told, unit.id, _part(rule))
+            self.bench.tell("interlock.tripped", told, unit.id, _part(rule))
 
     async def _make_safe(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
         for what in await asyncio.gather(
-            self._trip_units(rule, units, reason),
-            self._bench.store.trips.keep(),
+            self.trip(rule, units, reason),
+            self.bench.store.trips.keep(),
             return_exceptions=True,
         ):
             if isinstance(what, BaseException):
@@ -531,7 +523,7 @@ class InterlockControl:
         """What is kept of trips: of those that are not over."""
         return {
             name: trip
-            for name, trip in self._bench.store.trips.trips.items()
+            for name, trip in self.bench.store.trips.trips.items()
             if (found := self._all.get(name)) is not None and found.reason
         }
 
@@ -543,7 +535,7 @@ class InterlockControl:
 
     def _unknown_in(self, guarded: Guarded) -> list[str]:
         """What of it is not on the bench: the unit, or a command that its profile lacks."""
-        units = self._bench.pool.bearers(guarded.unit)
+        units = self.bench.pool.bearers(guarded.unit)
         if not units:
             return [guarded.unit]
         is_known = not guarded.command or all(_is_told_apart(one, guarded) for one in units)
@@ -553,16 +545,16 @@ class InterlockControl:
         """All of them, for get_status."""
         if not self.is_any:
             return []
-        now_s = self._bench.clock.monotonic()
+        now_s = self.bench.clock.monotonic()
         return [self._told(watching, now_s) for watching in self._all.values()]
 
     def _told(self, watching: Watching, now_s: float) -> dict[str, Any]:
         rule, last = watching.rule, watching.last
         age_s = watching.age_s(now_s)
         cools_s = watching.cools_until_s() - now_s
-        trip = self._bench.store.trips.trips.get(rule.name)
+        trip = self.bench.store.trips.trips.get(rule.name)
         missing = [name for guarded in rule.guards for name in self._unknown_in(guarded)]
-        if not self._bench.pool.bearers(rule.instrument):
+        if not self.bench.pool.bearers(rule.instrument):
             missing.append(rule.instrument)
         return {
             "name": rule.name,

@@ -11,7 +11,7 @@ import contextlib
 import enum
 import functools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import structlog
@@ -22,11 +22,13 @@ from edged.commands.preconditions import holder_of, moment
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
 from edged.instruments.instrument import Instrument
 from edged.profiles.owner_rules import OnExpiry
-from edged.record import record
+from edged.record import part, record
 from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import held_by
 from edged.sharing.leases import MOST_OF_A_RUN_S, End, Holder, Lease, Leases
+
+log = structlog.get_logger("edged.leases")
 
 ALL: Final = "all"
 NOTED_AFTER: Final = 0.05
@@ -73,42 +75,31 @@ class _Run:
     lease_id: str
 
 
+@part
 class LeaseControl:
     """All that is done with leases. Lives on the event loop.
 
-    Args:
+    Attributes:
         leases: who has what.
         wrappers: gives the ids of the SDK wrappers, which are leased like instruments.
         end_run: ends what runs when the lease does that it was begun under.
         on_change: told whenever anything was given or has ended.
-
-    Attributes:
         changes: how often anything was given or ended.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        *,
-        leases: Leases,
-        wrappers: Callable[[], Collection[str]],
-        end_run: EndRun,
-        on_change: Callable[[], None],
-    ) -> None:
-        self._bench = bench
-        self._leases = leases
-        self._wrappers = wrappers
-        self._end_run = end_run
-        self._on_change = on_change
-        self._runs: dict[str, _Run] = {}
-        self._noted_ms: dict[str, int] = {}
-        self._changed = asyncio.Event()
-        # When it is looked next whether one has ended, in monotonic seconds.
-        self._looks_at_s = float("-inf")
-        self._watching: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
-        self._log = structlog.get_logger("edged.leases")
-        self.changes = 0
+    bench: Bench
+    leases: Leases
+    wrappers: Callable[[], Collection[str]]
+    end_run: EndRun
+    on_change: Callable[[], None]
+    _runs: dict[str, _Run] = field(default_factory=dict)
+    _noted_ms: dict[str, int] = field(default_factory=dict)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    # When it is looked next whether one has ended, in monotonic seconds.
+    _looks_at_s: float = float("-inf")
+    _watching: asyncio.Task[None] | None = None
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
+    changes: int = 0
 
     def start(self, runs: Collection[str] = ()) -> None:
         """Take over what a former life left, once the database was read.
@@ -116,12 +107,12 @@ class LeaseControl:
         Args:
             runs: the ids of those that may go on: the leases of other runs are dropped.
         """
-        self._leases.restore(
-            self._bench.store.leases.left,
-            self._bench.store.leases.left_fences,
-            moment(self._bench.clock),
+        self.leases.restore(
+            self.bench.store.leases.left,
+            self.bench.store.leases.left_fences,
+            moment(self.bench.clock),
         )
-        for lease in self._leases.all(moment(self._bench.clock)):
+        for lease in self.leases.all(moment(self.bench.clock)):
             if lease.run_id and lease.run_id not in runs:
                 self._drop(lease)
         self._watching = asyncio.create_task(self._watch(), name="leases")
@@ -154,14 +145,14 @@ class LeaseControl:
             Failed: STORE_FAILED; nothing was given.
         """
         holder, units = holder_of(caller), self._meant(names)
-        now = moment(self._bench.clock)
-        lease = self._leases.reserve(
+        now = moment(self.bench.clock)
+        lease = self.leases.reserve(
             tuple(units), holder=holder, purpose=purpose, ttl_s=ttl_s, now=now
         )
         await self._keep_granted(lease, holder)
         return {
             "lease_id": lease.lease_id,
-            "expires_ms": lease.expires_ms(moment(self._bench.clock)),
+            "expires_ms": lease.expires_ms(moment(self.bench.clock)),
             "fence": lease.fence,
             "instruments": list(units.values()),
             "how": _how_presented(caller),
@@ -182,27 +173,27 @@ class LeaseControl:
                 f"not {hours:g} h.",
                 data={"parameter": "at_most_h", "value": hours},
             )
-        units, wrappers = self._meant(names), self._wrappers()
+        units, wrappers = self._meant(names), self.wrappers()
         instruments = {
-            unit: self._bench.pool.get(name) for unit, name in units.items() if name not in wrappers
+            unit: self.bench.pool.get(name) for unit, name in units.items() if name not in wrappers
         }
-        holder, now = replace(holder_of(caller), run_id=run_id), moment(self._bench.clock)
-        lease = self._leases.reserve_for_run(
+        holder, now = replace(holder_of(caller), run_id=run_id), moment(self.bench.clock)
+        lease = self.leases.reserve_for_run(
             tuple(units), holder=holder, for_s=hours * 3600, now=now
         )
         # Its own client's runs are in the way, too: what they write would be kept out.
         await self._keep_granted(lease, replace(holder, key="", lease_id=""))
-        began_s = self._bench.clock.monotonic()
+        began_s = self.bench.clock.monotonic()
         self._runs[run_id] = _Run(instruments, holder, began_s, lease.lease_id)
         return lease.lease_id
 
     async def _keep_granted(self, lease: Lease, holder: Holder) -> None:
         """Have it on disk, unless a run that is not the holder's writes to one of its units."""
-        lasting = self._leases.all(moment(self._bench.clock))
+        lasting = self.leases.all(moment(self.bench.clock))
         try:
             # In the same breath: nothing of another's can have begun since.
             self._refuse_runs_of_others(lease.units, holder)
-            await self._bench.store.leases.keep(lasting, self._leases.fences)
+            await self.bench.store.leases.keep(lasting, self.leases.fences)
         except BaseException:
             self._drop(lease)
             raise
@@ -210,7 +201,7 @@ class LeaseControl:
 
     def pause(self, run_id: str, is_paused: bool) -> None:
         """A run that has taken its units is paused, or goes on."""
-        for lease in self._leases.all(moment(self._bench.clock)):
+        for lease in self.leases.all(moment(self.bench.clock)):
             if lease.run_id == run_id:
                 lease.is_paused = is_paused
                 self._note()
@@ -218,13 +209,13 @@ class LeaseControl:
     def end(self, run_id: str) -> None:
         """A run that has taken its units is over; may be told twice."""
         self._runs.pop(run_id, None)
-        for lease in self._leases.all(moment(self._bench.clock)):
+        for lease in self.leases.all(moment(self.bench.clock)):
             if lease.run_id == run_id:
                 self._drop(lease)
 
     def _drop(self, lease: Lease) -> None:
         with contextlib.suppress(NotFound):
-            self._leases.end(lease.lease_id, now=moment(self._bench.clock))
+            self.leases.end(lease.lease_id, now=moment(self.bench.clock))
         self._note()
 
     async def renew(self, lease_id: str, ttl_s: float | None) -> dict[str, Any]:
@@ -234,10 +225,10 @@ class LeaseControl:
             NotFound: UNKNOWN_LEASE.
             Failed: STORE_FAILED; it is renewed, until a crash.
         """
-        now = moment(self._bench.clock)
-        lease = self._leases.renew(lease_id, now=now, ttl_s=ttl_s)
+        now = moment(self.bench.clock)
+        lease = self.leases.renew(lease_id, now=now, ttl_s=ttl_s)
         self._note()
-        await self._bench.store.leases.keep(self._leases.all(now), self._leases.fences)
+        await self.bench.store.leases.keep(self.leases.all(now), self.leases.fences)
         return {"lease_id": lease_id, "expires_ms": lease.expires_ms(now)}
 
     async def release(self, lease_id: str) -> dict[str, Any]:
@@ -247,7 +238,7 @@ class LeaseControl:
             NotFound: UNKNOWN_LEASE.
             Failed: STORE_FAILED; it has ended, until a crash.
         """
-        return await self._end(self._leases.get(lease_id, moment(self._bench.clock)), End.RELEASED)
+        return await self._end(self.leases.get(lease_id, moment(self.bench.clock)), End.RELEASED)
 
     async def break_(self, name: str, *, reason: str, by: str) -> dict[str, Any]:
         """The owner ends one, by its id or by what it holds; its holder is not asked.
@@ -260,9 +251,9 @@ class LeaseControl:
 
     def listed(self, *, with_ids: bool = False) -> list[dict[str, Any]]:
         """All leases, oldest first; their ids are for the owner alone."""
-        if not self._leases.is_any:
+        if not self.leases.is_any:
             return []
-        now = moment(self._bench.clock)
+        now = moment(self.bench.clock)
         return [
             {
                 **({"lease_id": lease.lease_id} if with_ids else {}),
@@ -270,30 +261,30 @@ class LeaseControl:
                 "instruments": [self.called(unit) for unit in lease.units],
                 "granted_ms": lease.granted_ms,
             }
-            for lease in self._leases.all(now)
+            for lease in self.leases.all(now)
         ]
 
     def holder_keys(self) -> frozenset[str]:
         """The ``Caller.key`` of everybody who holds a lease."""
-        if not self._leases.is_any:
+        if not self.leases.is_any:
             return frozenset()
-        return frozenset(lease.holder_key for lease in self._leases.all(moment(self._bench.clock)))
+        return frozenset(lease.holder_key for lease in self.leases.all(moment(self.bench.clock)))
 
     def of(self, instrument: Instrument) -> dict[str, Any] | None:
         """Who has an instrument: ``{who, purpose, expires_ms}``."""
-        if not self._leases.is_any:
+        if not self.leases.is_any:
             return None
-        lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._bench.clock))
+        lease = self.leases.of(unit_of_instrument(instrument).key, moment(self.bench.clock))
         return None if lease is None else self._told(lease)
 
     def standing(self, caller: Caller, instrument: Instrument) -> LeaseStanding:
         """Whose an instrument is just now, as a caller sees it."""
-        if not self._leases.is_any:
+        if not self.leases.is_any:
             return LeaseStanding.FREE
-        lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._bench.clock))
+        lease = self.leases.of(unit_of_instrument(instrument).key, moment(self.bench.clock))
         if lease is None:
             return LeaseStanding.FREE
-        is_own = self._leases.is_of(lease, holder_of(caller))
+        is_own = self.leases.is_of(lease, holder_of(caller))
         return LeaseStanding.OWN if is_own else LeaseStanding.ANOTHERS
 
     def check_presented(self, caller: Caller, instrument: Instrument) -> None:
@@ -304,22 +295,22 @@ class LeaseControl:
             Conflict: LEASED, it is of other instruments.
         """
         unit = unit_of_instrument(instrument).key
-        self._leases.permit(unit, holder_of(caller), moment(self._bench.clock))
+        self.leases.permit(unit, holder_of(caller), moment(self.bench.clock))
 
     # What keeps one
 
     def keep(self, caller: Caller) -> Callable[[], None] | None:
         """A call begins: what its caller holds is renewed; what is given back ends that."""
-        if not self._leases.is_any:
+        if not self.leases.is_any:
             return None
-        held = self._leases.begin_call(holder_of(caller), moment(self._bench.clock))
+        held = self.leases.begin_call(holder_of(caller), moment(self.bench.clock))
         if not held:
             return None
         return functools.partial(self._call_over, held)
 
     def _call_over(self, held: Iterable[Lease]) -> None:
-        self._leases.end_call(held, moment(self._bench.clock))
-        next_s = self._leases.next_end_s()
+        self.leases.end_call(held, moment(self.bench.clock))
+        next_s = self.leases.next_end_s()
         if next_s is not None and next_s < self._looks_at_s:
             self._changed.set()
         for lease in held:
@@ -329,16 +320,16 @@ class LeaseControl:
 
     def run_began(self, run_id: str, instrument_id: str, caller: Caller) -> None:
         """A run that writes begins; see ``runs.ports.RunLeases``."""
-        instrument = self._bench.pool.get(instrument_id)
+        instrument = self.bench.pool.get(instrument_id)
         unit, holder = unit_of_instrument(instrument).key, holder_of(caller)
         lease_id = ""
-        if self._leases.is_any:
-            now = moment(self._bench.clock)
-            lease = self._leases.of(unit, now)
-            if lease is not None and self._leases.is_of(lease, holder):
+        if self.leases.is_any:
+            now = moment(self.bench.clock)
+            lease = self.leases.of(unit, now)
+            if lease is not None and self.leases.is_of(lease, holder):
                 lease_id = lease.lease_id
-                self._leases.begin_run(lease_id, now)
-        began_s = self._bench.clock.monotonic()
+                self.leases.begin_run(lease_id, now)
+        began_s = self.bench.clock.monotonic()
         self._runs[run_id] = _Run({unit: instrument}, holder, began_s, lease_id)
 
     def run_on(self, instrument: Instrument) -> str:
@@ -350,7 +341,7 @@ class LeaseControl:
         """It is over, for the first or another time."""
         run = self._runs.pop(run_id, None)
         if run is not None and run.lease_id:
-            self._leases.end_run(run.lease_id, moment(self._bench.clock))
+            self.leases.end_run(run.lease_id, moment(self.bench.clock))
             self._note()
 
     # Ends
@@ -358,27 +349,27 @@ class LeaseControl:
     async def _watch(self) -> None:
         """Tell of those that time ends, when it does."""
         while True:
-            for lease, why in self._leases.ended(moment(self._bench.clock)):
+            for lease, why in self.leases.ended(moment(self.bench.clock)):
                 self._over(lease, why, "")
             self._changed.clear()
-            next_s = self._leases.next_end_s()
+            next_s = self.leases.next_end_s()
             self._looks_at_s = float("inf") if next_s is None else next_s
-            wait_s = None if next_s is None else max(0.0, next_s - self._bench.clock.monotonic())
+            wait_s = None if next_s is None else max(0.0, next_s - self.bench.clock.monotonic())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if wait_s == float("inf") else wait_s):
                     await self._changed.wait()
 
     async def _end(self, lease: Lease, why: End, how: str = "") -> dict[str, Any]:
-        now = moment(self._bench.clock)
-        self._leases.end(lease.lease_id, now=now)
+        now = moment(self.bench.clock)
+        self.leases.end(lease.lease_id, now=now)
         self._over(lease, why, how)
-        await self._bench.store.leases.keep(self._leases.all(now), self._leases.fences)
+        await self.bench.store.leases.keep(self.leases.all(now), self.leases.fences)
         return {"instruments": [self.called(unit) for unit in lease.units], "who": lease.who}
 
     def _over(self, lease: Lease, why: End, how: str) -> None:
         """A lease has ended: its runs, the record, the disk."""
         units = ", ".join(map(self.called, lease.units))
-        self._bench.tell("lease.ended", f"{units}, of {lease.who}: {why.value}{how}", "", "leases")
+        self.bench.tell("lease.ended", f"{units}, of {lease.who}: {why.value}{how}", "", "leases")
         under = {key: run for key, run in self._runs.items() if run.lease_id == lease.lease_id}
         for run_id, run in under.items():
             said = {one.rules.on_expiry or OnExpiry.KEEP for one in run.on.values()}
@@ -394,25 +385,25 @@ class LeaseControl:
 
     async def _end_one(self, run_id: str, *, is_held: bool) -> None:
         try:
-            await self._end_run(run_id, is_held)
+            await self.end_run(run_id, is_held)
         except EdgedError as failed:
-            self._log.warning("run_not_ended", run_id=run_id, reason=str(failed))
+            log.warning("run_not_ended", run_id=run_id, reason=str(failed))
 
     def _note(self) -> None:
         """Something has changed: have it written down, and look when the next one ends."""
         self.changes += 1
         TOLD.note()
-        self._on_change()
-        lasting = self._leases.all(moment(self._bench.clock))
+        self.on_change()
+        lasting = self.leases.all(moment(self.bench.clock))
         self._noted_ms = {lease.lease_id: lease.until.wall_ms for lease in lasting}
-        self._bench.store.leases.note(lasting, self._leases.fences)
+        self.bench.store.leases.note(lasting, self.leases.fences)
         self._changed.set()
 
     # Names
 
     def called(self, unit: str) -> str:
         """What the owner calls a unit, else its id, else what the lease knows it by."""
-        for instrument in self._bench.pool.known():
+        for instrument in self.bench.pool.known():
             if unit_of_instrument(instrument).key == unit:
                 return instrument.alias or instrument.id
         return unit
@@ -420,9 +411,9 @@ class LeaseControl:
     def _meant(self, names: Sequence[str] | str) -> Mapping[str, str]:
         """The keys of units, and the ids of what was meant by them."""
         asked = [names] if isinstance(names, str) else names
-        wrappers = self._wrappers()
+        wrappers = self.wrappers()
         if ALL in asked:
-            found = {unit_of_instrument(one).key: one.id for one in self._bench.pool.all()}
+            found = {unit_of_instrument(one).key: one.id for one in self.bench.pool.all()}
             found.update({name: name for name in wrappers})
         else:
             found = {}
@@ -430,7 +421,7 @@ class LeaseControl:
                 if name in wrappers:
                     found[name] = name
                 else:
-                    instrument = self._bench.pool.get(name)
+                    instrument = self.bench.pool.get(name)
                     found[unit_of_instrument(instrument).key] = instrument.id
         if not found:
             raise Invalid(
@@ -441,14 +432,14 @@ class LeaseControl:
         return found
 
     def _named(self, name: str) -> Lease:
-        now = moment(self._bench.clock)
+        now = moment(self.bench.clock)
         with contextlib.suppress(NotFound):
-            return self._leases.get(name, now)
+            return self.leases.get(name, now)
         units = [name]
         with contextlib.suppress(NotFound):
-            units.append(unit_of_instrument(self._bench.pool.get(name)).key)
+            units.append(unit_of_instrument(self.bench.pool.get(name)).key)
         for unit in units:
-            lease = self._leases.of(unit, now)
+            lease = self.leases.of(unit, now)
             if lease is not None:
                 return lease
         raise NotFound(
@@ -465,7 +456,7 @@ class LeaseControl:
             )
             used = next((unit for unit in run.on if unit in units), "")
             if used and not is_own:
-                held = held_by(run_id, mine.who, self._bench.clock.monotonic() - run.began_s)
+                held = held_by(run_id, mine.who, self.bench.clock.monotonic() - run.began_s)
                 raise Conflict(
                     f"{self.called(used)} is {held}.",
                     code=ErrorCode.LEASED,
@@ -474,6 +465,6 @@ class LeaseControl:
                 )
 
     def _told(self, lease: Lease) -> dict[str, Any]:
-        expires_ms = lease.expires_ms(moment(self._bench.clock))
+        expires_ms = lease.expires_ms(moment(self.bench.clock))
         run = {"run_id": lease.run_id} if lease.run_id else {}
         return {"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms, **run}

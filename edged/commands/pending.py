@@ -22,7 +22,7 @@ from edged.instruments.conversation import Reply
 # For the surfaces, which know no lines.
 from edged.instruments.mailbox import Hold as Hold
 from edged.instruments.mailbox import Job, Waiter
-from edged.record import record
+from edged.record import part
 from edged.store.database import Written
 
 
@@ -75,7 +75,7 @@ async def begun(running: Running) -> Done | LineJob:
     return running
 
 
-@record(frozen=False, eq=False, kw_only=False)
+@part
 class Pending(Underway):
     """One action under way; the ``Waiter`` of its job where it is one on a line.
 
@@ -95,8 +95,6 @@ class Pending(Underway):
     _work: Work | None = None
     _cause: Cause | None = None
     _is_over: bool = False
-
-    __repr__ = object.__repr__
 
     def run(self, running: LineJob | Work | Held) -> None:
         """Begin what is not done at once.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Action
@@ -24,7 +24,7 @@ from edged.instruments.conversation import Ask, AskBlock, Conversation, Pause, S
 from edged.profiles.arguments import shown
 from edged.profiles.model import Command, CompletionKind, Connection, Parameter
 from edged.profiles.template import effective_bound
-from edged.record import record
+from edged.record import part, record
 from edged.yaml.tree import Scalar
 
 MOST_LINES: Final = 2_000
@@ -106,16 +106,15 @@ def spoken(
     return Spoken(tuple(lines), pauses_s + gaps_s, is_cut=len(lines) >= MOST_SPOKEN)
 
 
+@part
 class Rehearsal:
     """Gathers what one action would do.
 
-    Args:
+    Attributes:
         judge: the path's, given what takes the things that stand in the way just now.
         rehearse: how an action of a type is told; its row's.
         asks_instrument: a person is about to be asked: what an instrument holds may be read for
             that. A dry run sends nothing.
-
-    Attributes:
         outgoing: all lines, for the person who is asked.
         conflicts: what stands in the way just now, and would refuse it.
         information: what refuses nothing and should be known before the call, by its message.
@@ -123,26 +122,19 @@ class Rehearsal:
         duration_s: what the waits that are asked for take; the instrument's own time comes besides.
     """
 
-    def __init__(
-        self,
-        judge: Callable[[Action, list[EdgedError]], Target],
-        rehearse: Callable[[Action], Rehearse],
-        *,
-        asks_instrument: bool = False,
-    ) -> None:
-        self._judge = judge
-        self._rehearse = rehearse
-        self._lines: list[str] = []
-        self._left_out = 0
-        self._times = 1
-        self._guarded: set[str] = set()
-        self._checks: dict[tuple[str, str], dict[str, Any]] = {}
-        self.asks_instrument = asks_instrument
-        self.outgoing = Outgoing()
-        self.conflicts: list[EdgedError] = []
-        self.information: dict[str, Mapping[str, Any]] = {}
-        self.steps: int | None = 1
-        self.duration_s: float | None = 0.0
+    judge: Callable[[Action, list[EdgedError]], Target]
+    rehearse: Callable[[Action], Rehearse]
+    asks_instrument: bool = False
+    _lines: list[str] = field(default_factory=list)
+    _left_out: int = 0
+    _times: int = 1
+    _guarded: set[str] = field(default_factory=set)
+    _checks: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    outgoing: Outgoing = field(default_factory=Outgoing)
+    conflicts: list[EdgedError] = field(default_factory=list)
+    information: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    steps: int | None = 1
+    duration_s: float | None = 0.0
 
     def say(self, said: Spoken, target: Target) -> None:
         """These lines would go out to the instrument of ``target``."""
@@ -234,12 +226,12 @@ class Rehearsal:
         Raises:
             EdgedError: why it would be refused.
         """
-        inner = Rehearsal(self._judge, self._rehearse)
+        inner = Rehearsal(self.judge, self.rehearse)
         inner._guarded = self._guarded
         inner._times = times
         inner.outgoing = self.outgoing
-        target = self._judge(action, inner.conflicts)
-        self._rehearse(action)(action, target, inner)
+        target = self.judge(action, inner.conflicts)
+        self.rehearse(action)(action, target, inner)
         self._keep(inner._lines)
         self._left_out += inner._left_out
         self.conflicts += inner.conflicts

@@ -33,6 +33,7 @@ from edged.profiles.raw import (
     RawPart,
     judged_parts,
 )
+from edged.record import part
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.scpi.line import messages
 from edged.sdk.specs import WrapperSpec
@@ -49,6 +50,7 @@ def _no_wrapper(stem: str, _name: str) -> WrapperSpec:
     raise NotFound(f"There is no SDK wrapper {stem[:100]!r}.", code=ErrorCode.UNKNOWN_COMMAND)
 
 
+@part
 class Resolver:
     """Looks up what actions mean: a method for each way in which an operation is aimed.
 
@@ -56,28 +58,21 @@ class Resolver:
     ``Invalid`` where what the caller expects contradicts the profile, or for raw SCPI (BAD_SCPI)
     that is empty, too long, or holds a line end or control character.
 
-    Args:
+    Attributes:
         pool: the instruments.
         catalog: their compiled checks.
         find_spec: the tools of SDK wrappers.
     """
 
-    def __init__(
-        self,
-        *,
-        pool: InstrumentPool,
-        catalog: Catalog,
-        find_spec: FindSpec = _no_wrapper,
-    ) -> None:
-        self._pool = pool
-        self._catalog = catalog
-        self._find_spec = find_spec
+    pool: InstrumentPool
+    catalog: Catalog
+    find_spec: FindSpec = _no_wrapper
 
     def command(self, action: RunCommand) -> Target:
         """A command of an instrument."""
-        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
+        instrument, run_id = self.pool.get(action.instrument_id), action.caller.on_behalf_of
         ends_work = action.purpose is Purpose.FINALLY_STEP
-        checks = self._catalog.of(instrument, run_id, ends_work=ends_work)
+        checks = self.catalog.of(instrument, run_id, ends_work=ends_work)
         command, check = checks.command(action.command_name, self._having)
         # What its owner marks as dangerous is that for callers; an interlock reads it all the same.
         is_reading = command.is_query and command.changes is None
@@ -102,14 +97,14 @@ class Resolver:
         """What the instruments are called that have a command of this name to offer."""
         return tuple(
             i.called
-            for i in self._pool.all()
+            for i in self.pool.all()
             if i.profile is not None and name in i.profile.commands and name not in i.rules.deny
         )
 
     def stream(self, action: StartStream) -> Target:
         """A query of an instrument, again and again."""
-        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        checks = self._catalog.of(instrument, run_id)
+        instrument, run_id = self.pool.get(action.instrument_id), action.caller.on_behalf_of
+        checks = self.catalog.of(instrument, run_id)
         command, check = checks.command(action.command_name, self._having)
         if isinstance(command.returns, ImageAnswer):
             raise Invalid(
@@ -127,12 +122,12 @@ class Resolver:
 
     def sweep(self, action: StartSweep) -> Target:
         """The command that is swept, and the measures; danger is that of all of them."""
-        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        checks = self._catalog.of(instrument, run_id)
+        instrument, run_id = self.pool.get(action.instrument_id), action.caller.on_behalf_of
+        checks = self.catalog.of(instrument, run_id)
         command, check = checks.command(action.command_name, self._having)
         if command.sweep is None:
             able = [
-                c.name for c in self._catalog.of(instrument).profile.commands.values() if c.sweep
+                c.name for c in self.catalog.of(instrument).profile.commands.values() if c.sweep
             ]
             raise Invalid(
                 f"{command.name} cannot be swept: its profile does not say how.",
@@ -150,8 +145,8 @@ class Resolver:
         )
 
     def _measure(self, asked: MeasureAsked) -> Target:
-        instrument = self._pool.get(asked.instrument_id)
-        command, check = self._catalog.of(instrument).command(asked.command_name, self._having)
+        instrument = self.pool.get(asked.instrument_id)
+        command, check = self.catalog.of(instrument).command(asked.command_name, self._having)
         return Target(
             instrument=instrument,
             command=command,
@@ -165,7 +160,7 @@ class Resolver:
         """The profile's own lines: nothing in them is the caller's but values that were judged."""
         is_abort = action.purpose is Purpose.ABORT
         return Target(
-            instrument=self._pool.get(action.instrument_id),
+            instrument=self.pool.get(action.instrument_id),
             is_safe=is_abort,
             is_write=is_abort,
             lines=action.lines,
@@ -173,11 +168,11 @@ class Resolver:
 
     def unit(self, instrument_id: str) -> Target:
         """An instrument that is only asked how it is: a lockout does not hold that back."""
-        return Target(instrument=self._pool.get(instrument_id), is_let_through=True)
+        return Target(instrument=self.pool.get(instrument_id), is_let_through=True)
 
     def wrapper(self, action: CallWrapper) -> Target:
         """A tool of an SDK wrapper."""
-        spec = self._find_spec(action.wrapper, action.spec_name)
+        spec = self.find_spec(action.wrapper, action.spec_name)
         return Target(
             spec=spec,
             check=spec.check,
@@ -188,8 +183,8 @@ class Resolver:
 
     def sequence(self, action: RunSequence) -> Target:
         """A sequence of an instrument."""
-        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        sequence, check = self._catalog.of(instrument, run_id).sequence(action.sequence_name)
+        instrument, run_id = self.pool.get(action.instrument_id), action.caller.on_behalf_of
+        sequence, check = self.catalog.of(instrument, run_id).sequence(action.sequence_name)
         return Target(
             instrument=instrument,
             sequence=sequence,
@@ -222,9 +217,9 @@ class Resolver:
         return target
 
     def _line(self, action: SendScpi, run_id: str = "") -> Target:
-        instrument = self._pool.get(action.instrument_id)
+        instrument = self.pool.get(action.instrument_id)
         has_profile = instrument.profile is not None
-        checks = self._catalog.of(instrument, run_id) if has_profile else None
+        checks = self.catalog.of(instrument, run_id) if has_profile else None
         profile = checks.profile if checks is not None else None
         parts = judged_parts(profile, action.scpi, instrument.rules.allow_raw)
         return Target(

@@ -54,7 +54,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.raw import asks as is_question
 from edged.profiles.template import render
-from edged.record import record
+from edged.record import part
 from edged.scpi.answer_text import clean_text
 from edged.scpi.numbers import number_with_suffix
 from edged.yaml.tree import Scalar
@@ -335,7 +335,7 @@ def _asking_last(
     return dataclasses.replace(reply, sent=(*reply.sent, question))
 
 
-@record(frozen=False, eq=False, kw_only=False)
+@part
 class RawJob(LineJob):
     """Raw lines; the answer to the last one, if it is a query.
 
@@ -358,8 +358,6 @@ class RawJob(LineJob):
     timer: Timer | None = None
     remembers: Remembering = NOTHING_REMEMBERED
     connection: Connection = field(init=False)
-
-    __repr__ = object.__repr__
 
     def __post_init__(self) -> None:
         self.connection = self.instrument.connection
@@ -419,7 +417,7 @@ class RawJob(LineJob):
         )
 
 
-@record(frozen=False, eq=False, kw_only=False)
+@part
 class ProgramJob(LineJob):
     """One message of a program that knows VISA; see ``program_conversation``.
 
@@ -436,8 +434,6 @@ class ProgramJob(LineJob):
     instrument: Instrument = field(init=False)
     connection: Connection = field(init=False)
     timeout_s: float = field(init=False)
-
-    __repr__ = object.__repr__
 
     def __post_init__(self) -> None:
         self.instrument = self.target.aimed_instrument()

@@ -19,6 +19,7 @@ from edged.commands.preconditions import Leased
 from edged.commands.target import Precondition, SendGuard, Target
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
+from edged.record import part
 
 T = TypeVar("T")
 
@@ -31,10 +32,11 @@ BY_CODE: Final[Mapping[ErrorCode, str]] = MappingProxyType(
 Interlocked = Callable[[Action, Target], SendGuard | None]
 
 
+@part
 class SendGuards:
     """Gives each write its guard.
 
-    Args:
+    Attributes:
         locked_out: the precondition of lockouts; any thread may ask it.
         check_again: the policy's, by the owner's present word; asked only where that was changed,
             by any thread.
@@ -42,19 +44,13 @@ class SendGuards:
         interlocked: gives what interlocks ask once more, of a write that is guarded by any.
     """
 
-    def __init__(
-        self,
-        locked_out: Precondition,
-        check_again: Precondition,
-        leased: Leased,
-        interlocked: Interlocked,
-    ) -> None:
-        self._locked_out = locked_out
-        self._check_again = check_again
-        self._leased = leased
-        self._interlocked = interlocked
-        self._stops, self._stopped_by = 0, ENGINE_STOPPED
-        self._is_closed = False
+    locked_out: Precondition
+    check_again: Precondition
+    leased: Leased
+    interlocked: Interlocked
+    _is_closed: bool = False
+    _stops: int = 0
+    _stopped_by: Cause = ENGINE_STOPPED
 
     def stop(self, cause: Cause) -> None:
         """Everything is being stopped: nothing that was judged before this is begun any more."""
@@ -91,8 +87,8 @@ class SendGuards:
         """
         if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
             return None
-        stops, leased = self._stops, self._leased
-        held = self._interlocked(action, target)
+        stops, leased = self._stops, self.leased
+        held = self.interlocked(action, target)
         permit = leased.permit(action, target)
         instrument = target.instrument
         rules = instrument.rules if instrument is not None else None
@@ -100,12 +96,12 @@ class SendGuards:
         def guard() -> None:
             if self._is_closed or self._stops != stops:
                 self._recall(target, stops)
-            self._locked_out(action, target)
+            self.locked_out(action, target)
             leased.check_again(action, target, permit)
             if held is not None:
                 held()
             if instrument is not None and instrument.rules is not rules:
-                self._check_again(action, target)
+                self.check_again(action, target)
             if passing is not None:
                 passing()
 

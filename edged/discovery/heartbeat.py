@@ -26,6 +26,7 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
 from edged.instruments.pool import InstrumentPool
 from edged.log import surviving
+from edged.record import part
 
 SHORTEST_S: Final = 0.25
 """Between two looks, while a line that is due has other things to do."""
@@ -38,32 +39,25 @@ _BUS: Final = re.compile(r"::(?:gpib|hpib)", re.IGNORECASE)
 log = structlog.get_logger(__name__)
 
 
+@part
 class Heartbeat:
     """Asks who has not been heard for a while.
 
-    Args:
+    Attributes:
         every_s: HEARTBEAT_SEC; 0: never.
         is_used: whether a sweep, a stream or a sequence has to do with the instrument, though
             nothing is on its line at the moment.
     """
 
-    def __init__(
-        self,
-        pool: InstrumentPool,
-        *,
-        clock: Clock,
-        every_s: float,
-        is_used: Callable[[Instrument], bool],
-    ) -> None:
-        self._pool = pool
-        self._clock = clock
-        self._every_s = every_s
-        self._is_used = is_used
-        self._task: asyncio.Task[None] | None = None
+    pool: InstrumentPool
+    clock: Clock
+    every_s: float
+    is_used: Callable[[Instrument], bool]
+    _task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin."""
-        if self._every_s:
+        if self.every_s:
             self._task = asyncio.create_task(self._run(), name="edged-heartbeat")
 
     async def stop(self) -> None:
@@ -74,25 +68,25 @@ class Heartbeat:
 
     async def _run(self) -> None:
         while True:
-            wait_s = self._every_s
+            wait_s = self.every_s
             with surviving(log, "heartbeat_failed"):
                 wait_s = self.beat()
-            await self._clock.sleep(wait_s)
+            await self.clock.sleep(wait_s)
 
     def beat(self) -> float:
         """Ask whoever is due and idle; gives the seconds until the next may be due.
 
         Nobody that arrives meanwhile is due sooner: it has answered when it arrived.
         """
-        now = self._clock.monotonic()
-        wait_s = self._every_s
-        for instrument in self._pool.all():
+        now = self.clock.monotonic()
+        wait_s = self.every_s
+        for instrument in self.pool.all():
             if not _may_be_asked(instrument):
                 continue
-            left_s = instrument.heard_at + self._every_s - now
+            left_s = instrument.heard_at + self.every_s - now
             if left_s <= 0:
                 left_s = SHORTEST_S
-                if instrument.is_idle and not self._is_used(instrument):
+                if instrument.is_idle and not self.is_used(instrument):
                     _ask(instrument)
             wait_s = min(wait_s, left_s)
         return max(wait_s, SHORTEST_S)

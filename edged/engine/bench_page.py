@@ -17,7 +17,7 @@ from edged.commands.leases import LeaseControl
 from edged.commands.record import MethodRecord
 from edged.config.keys import BenchPage
 from edged.config.load import Config
-from edged.errors import Conflict
+from edged.errors import Conflict, NotFound
 from edged.host import host_name, qualified_host_name
 from edged.http.connection import HttpConnection
 from edged.http.late import LateHandler
@@ -25,7 +25,7 @@ from edged.profiles.confirm import Way
 from edged.protocol.http_rules import Guard
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.recordings.reader import archives_of, export_run
+from edged.runs.recordings.reader import archives_of, export_run, view_of_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.surfaces.events.feeds import ValueFeed
 from edged.surfaces.events.hub import EventHub
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from edged.surfaces.page.server import PageServer
 
 BELOW: Final = ("/bench/", "/bench?")
+NO_VIEW: Final[Mapping[str, Any]] = {"dimensions": [], "plots": [], "logs": {}, "tested": []}
+"""Of a run without a recording."""
 EVENTS: Final = (b"GET /bench/events ", b"GET /bench/events?")
 
 
@@ -55,6 +57,7 @@ class BenchPageDoor:
 
     Attributes:
         report: gives a run's report, one HTML file.
+        status: how an experiment stands, by its run's id; ``None`` of what is not in memory.
         peer: says whose a connection is.
         note: for the record.
     """
@@ -67,6 +70,7 @@ class BenchPageDoor:
     leases: LeaseControl
     runs: RunRegistry
     report: Callable[[str], Awaitable[bytes]]
+    status: Callable[[str], dict[str, Any] | None]
     peer: TrustedPeer
     note: MethodRecord
     _late: LateHandler[PageServer] = field(init=False)
@@ -121,6 +125,7 @@ class BenchPageDoor:
                 ),
                 downloads=self._pieces,
                 report=self.report,
+                view=self._view,
                 note=self.note,
             )
         )
@@ -143,6 +148,18 @@ class BenchPageDoor:
 
     async def _break_lease(self, name: str, reason: str, by: str) -> dict[str, Any]:
         return await self.leases.break_(name, reason=reason, by=by)
+
+    async def _view(self, run_id: str) -> dict[str, Any]:
+        """The status before the rest is read, which may be newer and never older."""
+        status = self.status(run_id)
+        try:
+            recorded: Mapping[str, Any] = await self.runs.read(view_of_run, run_id)
+        except NotFound:
+            # One that was refused a recording is shown all the same.
+            if status is None:
+                raise
+            recorded = NO_VIEW
+        return {"status": status, **recorded}
 
     async def _pieces(self, run_id: str, form: str) -> AsyncIterator[bytes]:
         """A run's file, piece by piece as it is on the disk."""

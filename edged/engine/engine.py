@@ -41,9 +41,9 @@ from edged.engine.rehearsals import RealUnit, Rehearsals, request_of
 from edged.engine.sim_child import SimChild
 from edged.engine.status import Here, StatusReport
 from edged.engine.surfaces import (
-    Arrivals,
     McpParts,
     RelayRoute,
+    arrivals_of,
     health_of,
     metric_figures,
     rpc_methods,
@@ -77,6 +77,7 @@ from edged.surfaces.events.feeds import (
     sweep_feed,
 )
 from edged.surfaces.events.hub import EventHub
+from edged.surfaces.mcp.seams import Arrivals
 from edged.surfaces.page.owner import REDIRECT_FILE
 from edged.surfaces.rpc.listener import RpcListener
 from edged.surfaces.rpc.metrics_source import MetricsSource
@@ -248,7 +249,7 @@ class Engine(Core):
             clock=bench.clock,
         )
         self._engine_file = config.state_dir / ENGINE_FILE
-        arrivals = Arrivals.of(config.state_dir if is_supervised else None)
+        arrivals = arrivals_of(config.state_dir if is_supervised else None)
         self._visa_port = VisaPort(
             bench,
             desk=self._desk,
@@ -264,6 +265,7 @@ class Engine(Core):
             leases=self._leases,
             runs=self._work.runs,
             report=self._work.reports.make,
+            status=self._work.experiments.seen,
             peer=arrivals.peer,
             note=self._record.method,
         )

@@ -16,9 +16,12 @@ import structlog
 from edged.clock import Clock
 from edged.engine.long_work import LongWork
 from edged.errors import Conflict
+from edged.record import part
 
 if TYPE_CHECKING:
     from edged.surfaces.rpc.own_methods import OwnMethod
+
+log = structlog.get_logger("edged.restart")
 
 LOOK_EVERY_S: Final = 0.1
 WITHIN_S: Final = 3_600
@@ -55,34 +58,25 @@ def _owes_abort(sweep: Mapping[str, Any]) -> bool:
     return bool((sweep.get("abort") or {}).get("state") == "pending")
 
 
+@part
 class IdleRestart:
     """Waits for an idle moment when it is asked to, and ends the engine in it.
 
-    Args:
+    Attributes:
         work: what may be under way.
         calls: gives how many calls are in flight.
         is_supervised: whether somebody starts the engine again.
         end: ends the engine so that it is started again.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        work: LongWork,
-        calls: Callable[[], int],
-        is_supervised: bool,
-        end: Callable[[], None],
-    ) -> None:
-        self._work = work
-        self._calls = calls
-        self._is_supervised = is_supervised
-        self._end = end
-        self._clock = clock
-        self._waiting: asyncio.Task[None] | None = None
-        self._until_s = 0.0
-        self._state = "none"
-        self._log = structlog.get_logger("edged.restart")
+    clock: Clock
+    work: LongWork
+    calls: Callable[[], int]
+    is_supervised: bool
+    end: Callable[[], None]
+    _waiting: asyncio.Task[None] | None = None
+    _until_s: float = 0.0
+    _state: str = "none"
 
     def methods(self) -> dict[str, OwnMethod]:
         """The RPC interface's methods for it."""
@@ -99,12 +93,12 @@ class IdleRestart:
             await asyncio.gather(self._waiting, return_exceptions=True)
 
     async def _begin(self, params: Params) -> Any:
-        if not self._is_supervised:
+        if not self.is_supervised:
             raise Conflict(
                 "The engine runs without a supervisor, so nothing would start it again.",
                 remedy="Stop it and start it again yourself, or run `edged supervisor`.",
             )
-        self._until_s = self._clock.monotonic() + params.get("within_s", WITHIN_S)
+        self._until_s = self.clock.monotonic() + params.get("within_s", WITHIN_S)
         if self._waiting is None or self._waiting.done():
             self._state = "waiting"
             self._waiting = asyncio.create_task(self._wait(), name="restart when idle")
@@ -112,9 +106,9 @@ class IdleRestart:
 
     async def _status(self, params: Params) -> Any:
         """As soon as it is another than it was, or after a while."""
-        before, until_s = self._told(), self._clock.monotonic() + params.get("wait_s", 0)
-        while self._is_as(before) and self._clock.monotonic() < until_s:
-            await self._clock.sleep(LOOK_EVERY_S)
+        before, until_s = self._told(), self.clock.monotonic() + params.get("wait_s", 0)
+        while self._is_as(before) and self.clock.monotonic() < until_s:
+            await self.clock.sleep(LOOK_EVERY_S)
         return self._told()
 
     async def _cancel(self, _params: Params) -> Any:
@@ -124,24 +118,24 @@ class IdleRestart:
         return self._told()
 
     async def _wait(self) -> None:
-        while found := under_way(self._work, self._calls()):
-            if self._clock.monotonic() >= self._until_s:
+        while found := under_way(self.work, self.calls()):
+            if self.clock.monotonic() >= self._until_s:
                 self._state = "given_up"
-                self._log.warning("restart_given_up", under_way=found)
+                log.warning("restart_given_up", under_way=found)
                 return
-            await self._clock.sleep(LOOK_EVERY_S)
+            await self.clock.sleep(LOOK_EVERY_S)
         self._state = "restarting"
-        self._log.info("restart_begins")
-        self._end()
+        log.info("restart_begins")
+        self.end()
 
     def _is_as(self, before: Mapping[str, Any]) -> bool:
         now = self._told()
         return (now["state"], now["under_way"]) == (before["state"], before["under_way"])
 
     def _told(self) -> dict[str, Any]:
-        left_s = max(0.0, self._until_s - self._clock.monotonic())
+        left_s = max(0.0, self._until_s - self.clock.monotonic())
         return {
             "state": self._state,
-            "under_way": under_way(self._work, self._calls()),
+            "under_way": under_way(self.work, self.calls()),
             "left_s": round(left_s, 1) if self._state == "waiting" else 0.0,
         }

@@ -114,7 +114,9 @@ class LongWork:
         self.registry = Registry(bench, recorder=self.runs, notes=leases)
         self.sequences = Sequences(self.registry, new_plan=new_plan)
         self.streams = Streams(self.registry, waveforms=self.waveforms)
-        self.experiments = Experiments(self.registry, self.runs, leases, self.reports.make)
+        self.experiments = Experiments(
+            self.registry, self.runs, leases, self.reports.make, new_plan
+        )
         self.sweeps = Sweeps(self.registry, new_plan=new_plan)
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)

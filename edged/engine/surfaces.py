@@ -34,19 +34,17 @@ from edged.errors import Conflict, EdgedError, NotFound
 from edged.host import read_supervisor_file
 from edged.instruments.unit_state import counted
 from edged.profiles.model import Profile
-from edged.record import record
 from edged.runs.bench import Bench
 from edged.service import relay_link
 from edged.supervisor.peer_header import keep_peer_secret, peer_reader, relayed_reader
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import (
+    Arrivals,
     CallerGuard,
     Dispatcher,
     Neighbour,
-    ReadHead,
     ToolListing,
-    TrustedPeer,
     carried_head,
     socket_peer,
 )
@@ -60,25 +58,12 @@ from edged.tools.registry import ToolRegistry
 from edged.tools.resources import ResourceNews, Resources, ResourceSources
 
 
-@record
-class Arrivals:
-    """How a request is read that came in at the MCP port.
-
-    Attributes:
-        peer: whose a connection is.
-        read_head: what its guard judges by.
-    """
-
-    peer: TrustedPeer
-    read_head: ReadHead
-
-    @classmethod
-    def of(cls, supervised: Path | None) -> Arrivals:
-        """Believe the supervisor that works with this state directory, if there is one."""
-        if supervised is None:
-            return cls(peer=socket_peer, read_head=carried_head())
-        secret = keep_peer_secret(supervised)
-        return cls(peer=peer_reader(secret), read_head=carried_head(relayed_reader(secret)))
+def arrivals_of(supervised: Path | None) -> Arrivals:
+    """Believe the supervisor that works with this state directory, if there is one."""
+    if supervised is None:
+        return Arrivals(peer=socket_peer, read_head=carried_head())
+    secret = keep_peer_secret(supervised)
+    return Arrivals(peer=peer_reader(secret), read_head=carried_head(relayed_reader(secret)))
 
 
 class McpParts:
@@ -145,8 +130,7 @@ class McpParts:
             settings=settings,
             server=server_of(registry),
             guard=guard,
-            trusted_peer=arrivals.peer,
-            read_head=arrivals.read_head,
+            arrivals=arrivals,
             names=own_names(config),
             neighbour=MetricsDoor(
                 neighbour,

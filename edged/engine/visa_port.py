@@ -10,6 +10,7 @@ from edged.commands.leases import LeaseControl
 from edged.config.keys import VisaServer
 from edged.engine.binding import PortBinding
 from edged.protocol.hislip import HislipMessage
+from edged.record import part
 from edged.runs.bench import Bench
 from edged.supervisor.peer_header import PEER_MESSAGE, peer_in
 from edged.surfaces.visa.desk import VisaDesk
@@ -21,29 +22,22 @@ TOLD_NAMES: Final = 40
 """More make a status long, and no reader wiser."""
 
 
+@part
 class VisaPort:
     """The HiSLIP server of one engine; made on its loop.
 
-    Args:
+    Attributes:
         desk: opens sessions.
         leases: says who has a unit.
         peer_secret: shared with the supervisor; empty: there is none.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        *,
-        desk: VisaDesk,
-        leases: LeaseControl,
-        peer_secret: str,
-    ) -> None:
-        self._bench = bench
-        self._desk = desk
-        self._leases = leases
-        self._peer_secret = peer_secret
-        self._server: HislipServer | None = None
-        self._binding: PortBinding | None = None
+    bench: Bench
+    desk: VisaDesk
+    leases: LeaseControl
+    peer_secret: str
+    _server: HislipServer | None = None
+    _binding: PortBinding | None = None
 
     @property
     def port(self) -> int | None:
@@ -56,15 +50,15 @@ class VisaPort:
         Args:
             bound: is called when it was bound later.
         """
-        if VisaServer.HISLIP not in self._bench.config.visa_server:
+        if VisaServer.HISLIP not in self.bench.config.visa_server:
             return
         self._server = self._make_server()
         self._binding = PortBinding(
             "hislip",
             bind=self._server.start,
             port=lambda: self.port or 0,
-            again_s=self._bench.config.rescan_interval_sec,
-            clock=self._bench.clock,
+            again_s=self.bench.config.rescan_interval_sec,
+            clock=self.bench.clock,
         )
         parts.push_async_callback(self._server.stop)
         parts.push_async_callback(self._binding.stop)
@@ -93,7 +87,7 @@ class VisaPort:
         from edged.surfaces.hislip.names import HislipNames
         from edged.surfaces.hislip.server import HislipServer, HislipSettings
 
-        secret = self._peer_secret
+        secret = self.peer_secret
 
         def peer(received: HislipMessage) -> str:
             if not secret or received.kind != PEER_MESSAGE:
@@ -101,12 +95,12 @@ class VisaPort:
             return peer_in(received.payload.decode("ascii", "replace"), secret)
 
         settings = HislipSettings(
-            port=self._bench.config.hislip_port, is_port_shared=bool(secret), peer_in=peer
+            port=self.bench.config.hislip_port, is_port_shared=bool(secret), peer_in=peer
         )
         return HislipServer(
             settings,
-            desk=self._desk,
-            names=HislipNames(self._bench.pool, self._desk),
-            leases=self._leases,
-            clock=self._bench.clock,
+            desk=self.desk,
+            names=HislipNames(self.bench.pool, self.desk),
+            leases=self.leases,
+            clock=self.bench.clock,
         )

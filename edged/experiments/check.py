@@ -24,6 +24,7 @@ from edged.experiments.model import (
     LeaveStep,
     LetStep,
     MeasureStep,
+    OnMissing,
     RampStep,
     ReadStep,
     RepeatStep,
@@ -54,7 +55,7 @@ from edged.profiles.model import (
     WaveformAnswer,
     walk,
 )
-from edged.profiles.step_values import fill, loop_values, number
+from edged.profiles.step_values import MOST_VALUES, fill, loop_values, number
 from edged.profiles.template import optional_names
 from edged.record import record
 from edged.scpi.words import works_switch
@@ -64,6 +65,9 @@ MOST_PROBLEMS: Final = 20
 MOST_COMBINATIONS: Final = 2_000
 """Distinct values of one command; more are judged by their extremes."""
 MOST_JUDGED: Final = 20_000
+MOST_SENT: Final = 10_000_000
+LONGEST_H: Final = 12.0
+"""Of a plan that does not say ``at_most_h``."""
 MOST_WORKED_OUT: Final = 100_000
 """Values of one expression over loops."""
 MOST_SHOWN: Final = 1_000
@@ -112,6 +116,15 @@ class BenchView(Protocol):
             is_step: it is a step of a ramp.
             is_last: of ``finally``.
             ranged: parameters whose value is an end of a range.
+        """
+        ...
+
+    def spend(self, one: Judgement, at_s: float, count: int, every_s: float) -> None:
+        """Raises EdgedError where the owner lets it be sent less often.
+
+        Args:
+            at_s: seconds after the start, at the least.
+            count: so often at the most, ``every_s`` apart at the least.
         """
         ...
 
@@ -222,6 +235,8 @@ Names = dict[str, Known]
 Loops = tuple[str, ...]
 Times = tuple[float, float]
 """How often something is done: at the least and at the most."""
+UNCOUNTED: Final[Times] = (0, MOST_SENT)
+ONCE: Final = OnMissing()
 
 
 def set_parameter(target: Target, command: Command, given: Mapping[str, Any]) -> Parameter | None:
@@ -270,6 +285,21 @@ class Judgement:
     ranged: frozenset[str]
 
 
+@record
+class Sent:
+    """A step that sends something, and when.
+
+    Attributes:
+        at_s: seconds after the start, at the least.
+        count: how often at the most; ``loop``: the innermost around it.
+    """
+
+    judged: Judgement
+    at_s: float
+    count: float
+    loop: str
+
+
 class PlanCheck:
     """One check: ``bind``, ``look_through``, ``judge`` for each of ``to_judge``, ``result``.
 
@@ -305,6 +335,11 @@ class PlanCheck:
         self._is_last = False
         self._on: dict[str, None] = {}
         self.to_judge: dict[tuple[Any, ...], Judgement] = {}
+        # What is sent, seconds after the start at the least, and what a pass of a loop takes so.
+        self._sent: list[Sent] = []
+        self._at_s = 0.0
+        self._loop = ""
+        self._pass_s: dict[str, float] = {}
         self._assigned: set[str] = set()
         self._changing = _changing(experiment)
 
@@ -326,20 +361,24 @@ class PlanCheck:
         span = self._steps(plan.steps, names, (), (1, 1))
         self._span = span.plus(self._last_steps(plan.finally_steps, dict(certain), (), (1, 1)))
         for steps in (plan.on_pause, plan.on_resume):
-            self._steps(steps, dict(names), (), (0, 1))
+            # Nobody knows how often it is paused.
+            counted, sent = list(self._points), len(self._sent)
+            self._steps(steps, dict(names), (), UNCOUNTED)
+            self._points, self._sent[sent:] = counted, []
         for name, log in plan.logs.items():
             if name in OWN_TABLES:
                 self._add(f"log.{name}", "reserved", f"the data have a file {name}.csv already.",
                           f"Call it {name}_.")  # fmt: skip
-            self._reading(log.command, f"log.{name}", certain)
+            self._reading(log.command, f"log.{name}", certain, UNCOUNTED)
         for at, watch in enumerate(plan.watches):
             path = f"watch[{at}]"
-            self._reading(watch.read, f"{path}.read", certain)
+            self._reading(watch.read, f"{path}.read", certain, UNCOUNTED)
             self._condition(watch.must, f"{path}.must", {**certain, "value": UNKNOWN})
             self._condition(watch.again, f"{path}.again", {**certain, "value": UNKNOWN})
         self._check_plots()
         self._check_report()
         self._check_resume()
+        self._check_duration()
 
     def judge(self, one: Judgement) -> None:
         """Ask the bench; of each place one problem is enough."""
@@ -364,6 +403,19 @@ class PlanCheck:
                 self._on[place] = None
             elif is_on is False and one.is_last:
                 self._on.pop(place, None)
+
+    def spend(self) -> None:
+        """Hold all that is sent to what the owners allow; once everything was judged."""
+        for sent in self._sent:
+            one = sent.judged
+            if one.path in self._judged:
+                continue
+            count = min(sent.count, MOST_SENT)
+            try:
+                self._bench.spend(one, sent.at_s, int(count), self._pass_s.get(sent.loop, 0.0))
+            except EdgedError as error:
+                self._judged.add(one.path)
+                self._refused(one.path, error)
 
     def result(self) -> Checked | None:
         """What may start; ``None`` where there are problems."""
@@ -430,12 +482,9 @@ class PlanCheck:
         found = self._command(target, f"bounds.{name}")
         if found is not None and parameter not in found[1].parameters:
             near = close(parameter, found[1].parameters)
-            self._add(
-                f"bounds.{name}",
-                "unknown_parameter",
-                f"{called} has no parameter {parameter}.",
-                near=near,
-            )
+            remedy = f"Write {role}.{called}.{near[0]}." if near else ""
+            message = f"{called} has no parameter {parameter}."
+            self._add(f"bounds.{name}", "unknown_parameter", message, remedy, near)
 
     def _parameters(self) -> dict[str, Scalar]:
         found: dict[str, Scalar] = {}
@@ -483,9 +532,11 @@ class PlanCheck:
         times: Times,
     ) -> Span:
         """Judge steps in order; ``names`` learns what they give a value."""
-        span = Span()
+        span, begins_s = Span(), self._at_s
         for step in steps:
             span = span.plus(self._step(step, names, loops, times))
+            self._at_s = begins_s + span.least
+        self._at_s = begins_s
         return span
 
     def _last_steps(
@@ -505,7 +556,7 @@ class PlanCheck:
                 low, high = self._range(wait_ms, f"{step.path}.wait_s", names)
                 return Span(least=low / 1000, likely=high / 1000, most=high / 1000)
             case PollStep():
-                self._reading(step.target, f"{step.path}.poll", names, times)
+                self._reading(step.target, f"{step.path}.poll", names, UNCOUNTED)
                 self._condition(step.until, f"{step.path}.until", {**names, "value": UNKNOWN})
                 return Span(most=step.timeout_ms / 1000, likely=step.every_ms / 1000)
             case RowStep(columns=columns):
@@ -522,7 +573,7 @@ class PlanCheck:
             case RampStep():
                 return self._ramp_step(step, names, times)
             case SettleStep():
-                return self._settle_step(step, names, times)
+                return self._settle_step(step, names)
             case IfStep():
                 return self._if_step(step, names, loops, times)
             case LetStep(let=let):
@@ -627,10 +678,11 @@ class PlanCheck:
         if combinations > MOST_COMBINATIONS:
             choices = {name: _extremes(values) for name, values in choices.items()}
             ranged |= set(choices)
+        judged: Judgement | None = None
         for values in itertools.product(*choices.values()):
             flags = (rate is not None, self._is_last)
             key = (unit.id, command.name, *flags, *zip(choices, values, strict=True), *ranged)
-            self.to_judge.setdefault(
+            found_before = self.to_judge.setdefault(
                 key,
                 Judgement(
                     path=path,
@@ -642,6 +694,10 @@ class PlanCheck:
                     ranged=frozenset(ranged),
                 ),
             )
+            judged = judged or found_before
+        if judged is not None and command.is_write and not self._is_last:
+            sent = Sent(judged=judged, at_s=self._at_s, count=times[1], loop=self._loop)
+            self._sent.append(sent)
         if len(self.to_judge) > MOST_JUDGED:
             self._add(path, "too_large", f"the plan has more than {MOST_JUDGED:,} different values "
                       "to judge.", "Use ranges ({lin: …}) for set-points.")  # fmt: skip
@@ -750,7 +806,9 @@ class PlanCheck:
         spans: dict[str, Span] = {}
         known = dict(names)
         for name, target in read.items():
-            unit, command = self._reading(target, f"{step.path}.{key}.{name}", known, times)
+            tries = self._plan.on_missing.get(target.role, ONCE).tries
+            often = (times[0], times[1] * tries)
+            unit, command = self._reading(target, f"{step.path}.{key}.{name}", known, often)
             of = answer_unit(command, target.member) if command is not None else ""
             names[name] = Known(unit=of)
             if loops is not None:
@@ -808,8 +866,8 @@ class PlanCheck:
         reach = (parameter.max or 0) - (parameter.min or 0) if parameter.max is not None else 0.0
         return Span(most=reach / speed if speed else 0.0)
 
-    def _settle_step(self, step: SettleStep, names: Names, times: Times) -> Span:
-        self._reading(step.settle, f"{step.path}.settle", names, times)
+    def _settle_step(self, step: SettleStep, names: Names) -> Span:
+        self._reading(step.settle, f"{step.path}.settle", names, UNCOUNTED)
         for key in ("drift", "target", "within"):
             self._names(getattr(step, key), f"{step.path}.{key}", names)
         if step.timeout_s < step.for_s:
@@ -875,7 +933,7 @@ class PlanCheck:
 
     def _for_step(self, step: ForStep, names: Names, loops: Loops, times: Times) -> Span:
         values = self._values_of(step, names)
-        least, most = (1, 1) if values is None else (len(values), len(values))
+        least, most = self._passes(step, values, names)
         is_certain = not _can_leave(step)
         moved = None
         if step.set is not None:
@@ -892,7 +950,7 @@ class PlanCheck:
             self._judge_all(f"{step.path}.set", step.set, unit, command, given, here, inside,
                             rate=rate)  # fmt: skip
         low, high = self._range(step.wait_s, f"{step.path}.wait_s", here)
-        span = self._steps(step.steps, here, (*loops, step.name), inside)
+        span = self._pass(step, here, loops, inside, low)
         if step.unit is not None:
             self._names(step.unit, f"{step.path}.unit", here)
         ended = here if step.unit is not None else dict(names)
@@ -903,6 +961,32 @@ class PlanCheck:
         return span.plus(_way(values, moved[4] if moved else None, is_snake=step.is_snake)).plus(
             last
         )
+
+    def _pass(
+        self, loop: ForStep | RepeatStep, names: Names, loops: Loops, times: Times, wait_s: float
+    ) -> Span:
+        """The steps of a loop, once; ``wait_s`` at the least before them."""
+        around, self._loop = self._loop, loop.name
+        self._at_s += wait_s
+        span = self._steps(loop.steps, names, (*loops, loop.name), times)
+        self._at_s -= wait_s
+        self._loop = around
+        # One that is left begins anew sooner, in the next pass of what is around it.
+        self._pass_s[loop.name] = 0.0 if _can_leave(loop) else span.least + wait_s
+        return span
+
+    def _passes(
+        self, step: ForStep, values: tuple[Scalar, ...] | None, names: Names
+    ) -> tuple[int, int]:
+        """How often a loop passes, at the least and at the most."""
+        if values is not None or step.kind == "list":
+            count = len(step.values if values is None else values)
+            return count, count
+        known = [names[one].value for one in names_in(step.values[-1]) if one in names]
+        if None in known:
+            return 1, MOST_VALUES
+        count = int(self._range(step.values[-1], f"{step.path}.in", names)[1])
+        return max(1, count), max(1, count)
 
     def _values_of(self, step: ForStep, names: Names) -> tuple[Scalar, ...] | None:
         path = f"{step.path}.in"
@@ -923,7 +1007,7 @@ class PlanCheck:
         self._loops[step.name] = (step.at_most, "", None)
         inside = (times[0], times[1] * step.at_most)
         here[step.name] = UNKNOWN
-        span = self._steps(step.steps, here, (*loops, step.name), inside)
+        span = self._pass(step, here, loops, inside, 0.0)
         self._condition(step.until, f"{step.path}.until", here)
         _leave_loop(names, here, step.name, is_certain=not _can_leave(step))
         self._later[f"{step.path}: how often {step.name} is repeated"] = None
@@ -983,6 +1067,16 @@ class PlanCheck:
                     near = close(name, known)
                     self._add(f"plots[{at}].{key}", "unknown_column", f"there is no column {name}.",
                               f"Write {near[0]}." if near else "", near)  # fmt: skip
+
+    def _check_duration(self) -> None:
+        """The shortest that it can take is not over the longest that it may take."""
+        given, least_h = self._plan.at_most_h, self._span.least / 3600
+        hours = LONGEST_H if given is None else given
+        if least_h > hours:
+            most = f"{math.ceil(1.1 * least_h * 100) / 100:g}"
+            remedy = f"Set at_most_h to {most} or more."
+            message = f"it takes {least_h:.3g} h at the least, and may take {hours:g} h."
+            self._add("at_most_h", "impossible", message, remedy)
 
     def _check_report(self) -> None:
         """Files of verdicts need something that is judged."""
@@ -1149,4 +1243,5 @@ def check(
     work.look_through()
     for one in work.to_judge.values():
         work.judge(one)
+    work.spend()
     return work.result(), tuple(work.problems)

@@ -160,7 +160,7 @@ def _named(inner: Callable[[Node, str], Any], most: int = 100) -> Callable[..., 
         owner = fields.name_of(key)
         found = map_of(node, owner, most=most)
         if not found.entries:
-            raise complaint(node.mark, f"{owner} is empty.")
+            raise complaint(node.mark, f"{owner} is empty.", f"Leave {key or 'it'} out.")
 
         def one(name: ScalarNode) -> Any:
             name_of(name, owner)

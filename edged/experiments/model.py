@@ -241,6 +241,17 @@ class Plot:
     y: str = ""
     is_log: bool = False
 
+    def told(self) -> dict[str, str | bool]:
+        """As the file has it, without what is empty."""
+        told: dict[str, str | bool] = {
+            "map": self.map,
+            "line": self.line,
+            "x": self.x,
+            "y": self.y,
+            "log": self.is_log,
+        }
+        return {key: value for key, value in told.items() if value}
+
 
 @record
 class Report:

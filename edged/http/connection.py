@@ -35,7 +35,7 @@ from edged.clock import Clock
 from edged.http.accepting import limit_reads
 from edged.http.read_heads import HEAD_END, ReadHeads
 from edged.protocol.http_rules import MAX_HEADER_BYTES, Rejected, rejection
-from edged.record import record
+from edged.record import part
 from edged.turns import TURNS
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class RequestHandler(Protocol):
         ...
 
 
-@record(frozen=False, eq=False, kw_only=False)
+@part
 class HttpConnection(asyncio.Protocol):
     """See the module.
 
@@ -181,8 +181,6 @@ class HttpConnection(asyncio.Protocol):
     on_closed: Callable[[], None] | None = None
     on_writable: Callable[[bool], None] | None = None
     task: asyncio.Task[None] | None = None
-
-    __repr__ = object.__repr__
 
     def __post_init__(self) -> None:
         server = self.server
@@ -710,10 +708,11 @@ class _NoFlow(BaseProtocol):
         """Called by a stream that was emptied, and by newer ones with their end."""
 
 
+@part
 class HttpServer:
     """Makes a connection for each accepted socket; made on the loop that it serves on.
 
-    Args:
+    Attributes:
         handler: serves the requests.
         clock: for bounds.
         slow_sender_s: how long the head of a request may take, and a body that is to be in time.
@@ -722,38 +721,28 @@ class HttpServer:
         answers_half_closed: otherwise the end of what a client sends is the end of the connection.
         takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
             its head; else it is passed over.
-
-    Attributes:
         connections: those that are open.
         loop: on which they live.
         is_stopping: no connection takes another request.
         flow, heads: see there.
     """
 
-    def __init__(
-        self,
-        handler: RequestHandler,
-        *,
-        clock: Clock,
-        slow_sender_s: float,
-        idle_s: float,
-        max_field_bytes: int = MAX_HEADER_BYTES,
-        answers_half_closed: bool = True,
-        takes_upgrade: Callable[[bytes], bool],
-    ) -> None:
-        self._slow_sender_s = slow_sender_s
-        self._idle_s = idle_s
-        self.handler = handler
-        self.clock = clock
-        self.max_field_bytes = max_field_bytes
-        self.answers_half_closed = answers_half_closed
-        self.takes_upgrade = takes_upgrade
-        self.connections: set[HttpConnection] = set()
-        self.loop = asyncio.get_running_loop()
-        self.flow: BaseProtocol = _NoFlow(self.loop)
-        self.heads = ReadHeads()
-        self.is_stopping = False
-        self._is_empty = asyncio.Event()
+    handler: RequestHandler
+    clock: Clock
+    slow_sender_s: float
+    idle_s: float
+    takes_upgrade: Callable[[bytes], bool]
+    max_field_bytes: int = MAX_HEADER_BYTES
+    answers_half_closed: bool = True
+    flow: BaseProtocol = field(init=False)
+    connections: set[HttpConnection] = field(default_factory=set)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    heads: ReadHeads = field(default_factory=ReadHeads)
+    is_stopping: bool = False
+    _is_empty: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.flow = _NoFlow(self.loop)
 
     def __call__(self) -> HttpConnection:
         """The protocol of one accepted socket."""
@@ -765,15 +754,15 @@ class HttpServer:
         Until cancelled; owned by the listener.
         """
         while True:
-            await self.clock.sleep(min(self._slow_sender_s / 4, LOOK_EVERY_S))
+            await self.clock.sleep(min(self.slow_sender_s / 4, LOOK_EVERY_S))
             now_s = self.clock.monotonic()
-            begun_before_s = now_s - self._slow_sender_s
+            begun_before_s = now_s - self.slow_sender_s
             for connection in tuple(self.connections):
                 since_s = connection.awaited_since_s
                 if since_s is not None and since_s <= begun_before_s:
                     connection.cut_slow()
                 else:
-                    connection.close_if_idle(now_s, self._idle_s)
+                    connection.close_if_idle(now_s, self.idle_s)
 
     async def stop(self, within_s: float) -> None:
         """Close every connection; who is being served then has this long to take its answer."""

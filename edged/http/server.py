@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from dataclasses import field
 from typing import Final
 
 from edged.clock import Clock
 from edged.http.accepting import accept_all, connection_limit, listening_socket, raise_limit
 from edged.http.connection import HttpServer, RequestHandler
 from edged.protocol.http_rules import FULL_HEADER, rejection
+from edged.record import part
 
 MAX_TURNED_AWAY: Final = 64
 """Connections that are being told 503 at one time; beyond that they are closed without a word."""
@@ -22,13 +24,14 @@ TURNED_AWAY_S: Final = 1.0
 CLOSE_WITHIN_S: Final = 0.5
 
 
+@part
 class Listener:
     """One listening address.
 
-    Args:
+    Attributes:
         handler: serves each request.
         name: what the port is called: ``mcp``.
-        host, port: where to listen; port 0 takes any free one.
+        host, wanted_port: where to listen; port 0 takes any free one.
         is_port_shared: another process of the same user listens on the same port on other
             addresses (SO_REUSEPORT); docs/promises.md section 2.
         max_connections: beyond it, 503.
@@ -36,40 +39,24 @@ class Listener:
         idle_s: how long a connection may be without a request.
         clock: for that.
         takes_upgrade: see ``HttpServer``.
-
-    Attributes:
         port: the bound port; 0 before.
     """
 
-    def __init__(
-        self,
-        *,
-        handler: RequestHandler,
-        name: str,
-        host: str,
-        port: int,
-        is_port_shared: bool,
-        max_connections: int,
-        slow_sender_s: float,
-        idle_s: float,
-        clock: Clock,
-        takes_upgrade: Callable[[bytes], bool],
-    ) -> None:
-        self._handler = handler
-        self._takes_upgrade = takes_upgrade
-        self._name = name
-        self._host = host
-        self._wanted_port = port
-        self._is_port_shared = is_port_shared
-        self._max_connections = max_connections
-        self._slow_sender_s = slow_sender_s
-        self._idle_s = idle_s
-        self._clock = clock
-        self._socket: socket.socket | None = None
-        self._server: HttpServer | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._turned_away: set[_TurnedAway] = set()
-        self.port = 0
+    handler: RequestHandler
+    name: str
+    host: str
+    wanted_port: int
+    is_port_shared: bool
+    max_connections: int
+    slow_sender_s: float
+    idle_s: float
+    clock: Clock
+    takes_upgrade: Callable[[bytes], bool]
+    _socket: socket.socket | None = None
+    _server: HttpServer | None = None
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _turned_away: set[_TurnedAway] = field(default_factory=set)
+    port: int = 0
 
     @property
     def connection_count(self) -> int:
@@ -83,32 +70,32 @@ class Listener:
             Failed: BIND_FAILED, with the reason.
         """
         raise_limit()
-        self._max_connections = connection_limit(self._max_connections)
+        self.max_connections = connection_limit(self.max_connections)
         self._socket = listening_socket(
-            self._host,
-            self._wanted_port,
-            name=self._name,
-            is_port_shared=self._is_port_shared,
+            self.host,
+            self.wanted_port,
+            name=self.name,
+            is_port_shared=self.is_port_shared,
         )
         self.port = self._socket.getsockname()[1]
         self._server = server = HttpServer(
-            self._handler,
-            clock=self._clock,
-            slow_sender_s=self._slow_sender_s,
-            idle_s=self._idle_s,
-            takes_upgrade=self._takes_upgrade,
+            self.handler,
+            clock=self.clock,
+            slow_sender_s=self.slow_sender_s,
+            idle_s=self.idle_s,
+            takes_upgrade=self.takes_upgrade,
         )
         self._tasks = [
             asyncio.create_task(
                 accept_all(
                     self._socket,
                     lambda accepted: self._welcome(accepted, server),
-                    name=self._name,
-                    clock=self._clock,
+                    name=self.name,
+                    clock=self.clock,
                 ),
-                name=f"{self._name} accept",
+                name=f"{self.name} accept",
             ),
-            asyncio.create_task(server.look_after(), name=f"{self._name} connections"),
+            asyncio.create_task(server.look_after(), name=f"{self.name} connections"),
         ]
 
     def close_door(self) -> None:
@@ -132,7 +119,7 @@ class Listener:
 
     async def _welcome(self, accepted: socket.socket, server: HttpServer) -> None:
         factory: Callable[[], asyncio.Protocol] = server
-        if len(server.connections) >= self._max_connections:
+        if len(server.connections) >= self.max_connections:
             if len(self._turned_away) >= MAX_TURNED_AWAY:
                 accepted.close()
                 return

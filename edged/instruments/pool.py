@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -41,7 +41,7 @@ from edged.instruments.trace import JobWatchOf
 from edged.log import surviving
 from edged.profiles.bench_file import plain, serial_forms
 from edged.profiles.model import Connection
-from edged.record import record
+from edged.record import part, record
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 
@@ -191,39 +191,33 @@ class Changed:
 Event = Arrived | Left | Changed
 
 
+@part
 class InstrumentPool:
     """All instruments by id.
 
-    Args:
+    Attributes:
         max_block_mb: MAX_BLOCK_MB.
         watch_of: who wants to be told of jobs on its lines, if anybody does.
     """
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
-        watch_of: JobWatchOf | None = None,
-    ) -> None:
-        self._clock = clock
-        self._max_block_mb = max_block_mb
-        self._watch_of = watch_of
-        # In the order of arrival; nothing is ever taken out.
-        self._instruments: dict[str, Instrument] = {}
-        self._by_number: dict[int, Instrument] = {}
-        # What ``all`` gives, until something changes.
-        self._listed: tuple[Instrument, ...] | None = ()
-        self.changes = 0
-        # Names that ``get`` has found, until something changes: looking costs every instrument.
-        self._named: dict[str, Instrument] = {}
-        # Plain name → whom the owner means by it, whether it was ever met or not.
-        self._given: dict[str, str] = {}
-        # Every line that was opened, with or without an instrument at its end.
-        self._actors: list[Actor] = []
-        # Lines that are being closed while the daemon goes on.
-        self._closing: set[asyncio.Task[bool]] = set()
-        self._listeners: list[Callable[[Event], None]] = []
+    clock: Clock
+    max_block_mb: int = DEFAULT_MAX_BLOCK_MB
+    watch_of: JobWatchOf | None = None
+    # In the order of arrival; nothing is ever taken out.
+    _instruments: dict[str, Instrument] = field(default_factory=dict)
+    _by_number: dict[int, Instrument] = field(default_factory=dict)
+    # What ``all`` gives, until something changes.
+    _listed: tuple[Instrument, ...] | None = ()
+    changes: int = 0
+    # Names that ``get`` has found, until something changes: looking costs every instrument.
+    _named: dict[str, Instrument] = field(default_factory=dict)
+    # Plain name → whom the owner means by it, whether it was ever met or not.
+    _given: dict[str, str] = field(default_factory=dict)
+    # Every line that was opened, with or without an instrument at its end.
+    _actors: list[Actor] = field(default_factory=list)
+    # Lines that are being closed while the daemon goes on.
+    _closing: set[asyncio.Task[bool]] = field(default_factory=set)
+    _listeners: list[Callable[[Event], None]] = field(default_factory=list)
 
     def get(self, name: str) -> Instrument:
         """The instrument with this id or address; failing that this alias; then serial number.
@@ -331,11 +325,11 @@ class InstrumentPool:
         actor = Actor(
             address=parse_address(address),
             link=link,
-            clock=self._clock,
+            clock=self.clock,
             is_same_unit=is_same_unit,
             report=self._hear,
-            max_block_mb=self._max_block_mb,
-            watch_of=self._watch_of,
+            max_block_mb=self.max_block_mb,
+            watch_of=self.watch_of,
         )
         self._actors.append(actor)
         actor.start()
@@ -393,7 +387,7 @@ class InstrumentPool:
             if instrument.actor is actor:
                 instrument.heard_before = instrument.heard_at
                 instrument.actor = None
-                instrument.silent_since = self._clock.monotonic()
+                instrument.silent_since = self.clock.monotonic()
                 if instrument.others:
                     self._meet(instrument, RegistrationEvent.NO_ANSWER)
                 else:
@@ -411,7 +405,7 @@ class InstrumentPool:
 
     def let_go(self, gone_after_s: float) -> None:
         """Take away what has been silent or unreachable for so long."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         for instrument in self._instruments.values():
             is_late = now - instrument.silent_since >= gone_after_s
             if instrument.registration is RegistrationState.RECONNECTING and is_late:
@@ -438,7 +432,7 @@ class InstrumentPool:
         match report:
             case LineDown():
                 if instrument.registration is not RegistrationState.RECONNECTING:
-                    instrument.silent_since = self._clock.monotonic()
+                    instrument.silent_since = self.clock.monotonic()
                 log.warning("instrument_silent", id=instrument.id, reason=report.reason)
                 self._meet(instrument, RegistrationEvent.NO_ANSWER)
             case LineUp():
@@ -487,7 +481,7 @@ class InstrumentPool:
             number=len(self._by_number) + 1,
             actor=actor,
             found=found,
-            clock=self._clock,
+            clock=self.clock,
         )
         instrument.seats[seat.key] = seat
         self._instruments[instrument.id] = instrument

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import field
 from typing import Final, Protocol
 
 import aiohttp
@@ -19,7 +20,7 @@ from yarl import URL
 from edged.clock import Clock
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import CALLER_TOKEN_HEADER, Rejected, rejection
-from edged.record import record
+from edged.record import part, record
 from edged.relay.envelope import (
     ANSWER_HEADERS,
     CHUNK_BYTES,
@@ -40,6 +41,8 @@ from edged.relay.envelope import (
     up_subject,
 )
 from edged.relay.link import RelayMessage
+
+log = structlog.get_logger("edged.relay")
 
 MAX_EXCHANGES: Final = 2_000
 MAX_BODIES: Final = 64 * 1024 * 1024
@@ -75,10 +78,11 @@ class RelayWire(Protocol):
         ...
 
 
+@part
 class Carrier:
     """Serves the requests for one edge.
 
-    Args:
+    Attributes:
         wire: the way to the fronts.
         edge_id: this edge.
         engine: where the engine is; ``None`` while it is away.
@@ -87,27 +91,18 @@ class Carrier:
         clock: for silence.
     """
 
-    def __init__(
-        self,
-        wire: RelayWire,
-        *,
-        edge_id: str,
-        engine: Callable[[], EngineAddress | None],
-        pulse: Pulse,
-        peer_header: Callable[[str], tuple[str, str]],
-        clock: Clock,
-    ) -> None:
-        self._wire = wire
-        self._edge_id = edge_id
-        self._engine = engine
-        self._pulse = pulse
-        pulse.join(self)
-        self._peer_header = peer_header
-        self._clock = clock
-        self._log = structlog.get_logger("edged.relay")
-        self._exchanges: dict[tuple[str, str], _Exchange] = {}
-        self._http: aiohttp.ClientSession | None = None
-        self._sweeping: asyncio.Task[None] | None = None
+    wire: RelayWire
+    edge_id: str
+    engine: Callable[[], EngineAddress | None]
+    pulse: Pulse
+    peer_header: Callable[[str], tuple[str, str]]
+    clock: Clock
+    _exchanges: dict[tuple[str, str], _Exchange] = field(default_factory=dict)
+    _http: aiohttp.ClientSession | None = None
+    _sweeping: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.pulse.join(self)
 
     @property
     def exchange_count(self) -> int:
@@ -124,7 +119,7 @@ class Carrier:
             trust_env=False,
         )
         self._sweeping = asyncio.create_task(self._sweep(), name="relay carrier sweep")
-        await self._wire.subscribe(down_subject(self._edge_id), self._hear)
+        await self.wire.subscribe(down_subject(self.edge_id), self._hear)
 
     async def stop(self) -> None:
         """End every exchange."""
@@ -153,7 +148,7 @@ class Carrier:
         try:
             envelope = decode(message.data)
         except BadEnvelopeError as bad:
-            self._log.debug("relay_message_refused", reason=str(bad))
+            log.debug("relay_message_refused", reason=str(bad))
             return
         if isinstance(envelope, Open):
             self._open(envelope)
@@ -162,7 +157,7 @@ class Carrier:
             return
         exchange = self._exchanges.get((envelope.front, envelope.exchange))
         if exchange is not None:
-            exchange.heard_s = self._clock.monotonic()
+            exchange.heard_s = self.clock.monotonic()
             exchange.take(envelope)
 
     def _open(self, opened: Open) -> None:
@@ -171,7 +166,7 @@ class Carrier:
             return
         waiting = sum(exchange.opened.length for exchange in self._exchanges.values())
         is_full = len(self._exchanges) >= MAX_EXCHANGES or waiting + opened.length > MAX_BODIES
-        exchange = _Exchange(opened, self._clock.monotonic())
+        exchange = _Exchange(opened, self.clock.monotonic())
         self._exchanges[key] = exchange
         serving = self._refuse(exchange, FULL) if is_full else self._serve(exchange)
         exchange.task = asyncio.create_task(serving, name="relay exchange")
@@ -182,18 +177,18 @@ class Carrier:
             await self._send(exchange, Alive(exchange=exchange.id, front=exchange.opened.front))
             async with asyncio.timeout(BODY_WITHIN_S):
                 await exchange.is_complete.wait()
-            engine = self._engine()
+            engine = self.engine()
             if engine is None or self._http is None:
                 await self._refuse(exchange, AWAY)
                 return
-            if self._pulse.is_silent:
+            if self.pulse.is_silent:
                 await self._refuse(exchange, SILENT)
                 return
             await self._ask_engine(exchange, engine, self._http)
         except aiohttp.ClientConnectorError:
             await self._refuse(exchange, AWAY)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            self._log.debug("relay_exchange_broke", reason=str(error))
+            log.debug("relay_exchange_broke", reason=str(error))
             await self._break_off(exchange)
 
     async def _ask_engine(
@@ -204,7 +199,7 @@ class Carrier:
         # `encoded`: the query is passed on as it came.
         target = URL(f"http://127.0.0.1:{engine.port}{engine.path}{query}", encoded=True)
         async with contextlib.AsyncExitStack() as open_answer:
-            exchange.asked_s = self._pulse.asked()
+            exchange.asked_s = self.pulse.asked()
             try:
                 async with exchange.patience:
                     answer = await open_answer.enter_async_context(
@@ -224,7 +219,7 @@ class Carrier:
                 return
             finally:
                 exchange.asked_s = None
-            self._pulse.heard()
+            self.pulse.heard()
             exchange.body.clear()
             await self._pass_back(exchange, answer)
 
@@ -238,7 +233,7 @@ class Carrier:
             exchange, Head(exchange=exchange.id, status=answer.status, headers=headers)
         )
         async for data in answer.content.iter_any():
-            self._pulse.heard()
+            self.pulse.heard()
             for start in range(0, len(data), CHUNK_BYTES):
                 await self._send_data(exchange, data[start : start + CHUNK_BYTES])
         await self._send(
@@ -249,7 +244,7 @@ class Carrier:
         return [
             *opened.headers,
             (CALLER_TOKEN_HEADER, opened.token),
-            self._peer_header(opened.peer),
+            self.peer_header(opened.peer),
         ]
 
     async def _send_data(self, exchange: _Exchange, data: bytes) -> None:
@@ -277,14 +272,14 @@ class Carrier:
             )
 
     async def _send(self, exchange: _Exchange, envelope: Envelope) -> None:
-        subject = up_subject(self._edge_id, exchange.opened.front, exchange.id)
-        await self._wire.publish(subject, encode(envelope))
+        subject = up_subject(self.edge_id, exchange.opened.front, exchange.id)
+        await self.wire.publish(subject, encode(envelope))
 
     async def _sweep(self) -> None:
         """Say that exchanges live, and end those whose front has fallen silent."""
         while True:
-            await self._clock.sleep(ALIVE_EVERY_S)
-            silent_since_s = self._clock.monotonic() - SILENT_S
+            await self.clock.sleep(ALIVE_EVERY_S)
+            silent_since_s = self.clock.monotonic() - SILENT_S
             for exchange in tuple(self._exchanges.values()):
                 if exchange.heard_s < silent_since_s and exchange.task is not None:
                     exchange.task.cancel()

@@ -16,7 +16,7 @@ import enum
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -27,7 +27,9 @@ from nats.errors import Error as NatsError
 from edged.clock import Clock
 from edged.config.load import Config
 from edged.errors import ErrorCode, Invalid
-from edged.record import record
+from edged.record import part, record
+
+log = structlog.get_logger("edged.relay")
 
 Result = TypeVar("Result")
 
@@ -127,37 +129,30 @@ async def cancellable(call: Coroutine[Any, Any, Result]) -> Result:
     return calling.result()
 
 
+@part
 class NatsLink:
     """One connection.
 
-    Args:
+    Attributes:
         settings: see there.
         clock: for the pause between attempts, and times.
         changed: is called when ``status`` has changed.
-
-    Attributes:
         status: how it is.
     """
 
-    def __init__(
-        self,
-        settings: LinkSettings,
-        *,
-        clock: Clock,
-        changed: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._changed = changed
-        self._client = Client()
-        self._log = structlog.get_logger("edged.relay")
-        self._subscriptions: list[tuple[str, Callable[[RelayMessage], Awaitable[None]]]] = []
-        # A connection was made, and nobody has asked to close it.
-        self._is_wanted = False
-        self._reopening: asyncio.Task[None] | None = None
-        # What was logged since the last connection: it fails twice a second.
-        self._logged = ""
-        self.status = LinkStatus()
+    settings: LinkSettings
+    clock: Clock
+    changed: Callable[[], None] = lambda: None
+    _client: Client = field(default_factory=Client)
+    _subscriptions: list[tuple[str, Callable[[RelayMessage], Awaitable[None]]]] = field(
+        default_factory=list
+    )
+    # A connection was made, and nobody has asked to close it.
+    _is_wanted: bool = False
+    _reopening: asyncio.Task[None] | None = None
+    # What was logged since the last connection: it fails twice a second.
+    _logged: str = ""
+    status: LinkStatus = field(default_factory=LinkStatus)
 
     @property
     def is_connected(self) -> bool:
@@ -183,23 +178,23 @@ class NatsLink:
                 await self._note_error(error)
                 with contextlib.suppress(NatsError, OSError):
                     await cancellable(self._client.close())
-                await self._clock.sleep(AGAIN_S)
+                await self.clock.sleep(AGAIN_S)
         self._is_wanted = True
         for subject, heard in self._subscriptions:
             await self._subscribe(subject, heard)
         self._logged = ""
         self._move(LinkState.CONNECTED)
-        self._log.info("relay_connected", url=self._settings.url.rpartition("@")[2])
+        log.info("relay_connected", url=self.settings.url.rpartition("@")[2])
 
     async def _connect(self) -> None:
-        credentials = _credentials(self._settings)
+        credentials = _credentials(self.settings)
         self._client = Client()
         if isinstance(credentials, Nkey):
             # nats-py reads a key without a pass from a file only, with one more package.
             self._client._public_nkey = credentials.public  # noqa: SLF001
         connecting = self._client.connect(
-            servers=[self._settings.url],
-            name=self._settings.name,
+            servers=[self.settings.url],
+            name=self.settings.name,
             connect_timeout=CONNECT_WITHIN_S,
             reconnect_time_wait=AGAIN_S,  # type: ignore[arg-type] # takes fractions
             max_reconnect_attempts=-1,
@@ -210,7 +205,7 @@ class NatsLink:
             reconnected_cb=self._reconnected,
             closed_cb=self._closed,
             allow_reconnect=True,
-            **_tls(self._settings),
+            **_tls(self.settings),
             **_proof(credentials),
         )
         await cancellable(connecting)
@@ -274,21 +269,21 @@ class NatsLink:
     async def _note_error(self, error: Exception) -> None:
         text = str(error) or type(error).__name__
         if text != self._logged:
-            self._log.warning("relay_trouble", reason=text)
+            log.warning("relay_trouble", reason=text)
         is_news = text != self.status.last_error
         self._logged = text
-        self.status = replace(self.status, last_error=text, last_error_ms=self._clock.wall_ms())
+        self.status = replace(self.status, last_error=text, last_error_ms=self.clock.wall_ms())
         if is_news:
-            self._changed()
+            self.changed()
 
     async def _disconnected(self) -> None:
         if self._is_wanted:
-            self._log.warning("relay_disconnected")
+            log.warning("relay_disconnected")
             self._move(LinkState.RECONNECTING)
 
     async def _reconnected(self) -> None:
         self._logged = ""
-        self._log.info("relay_reconnected")
+        log.info("relay_reconnected")
         self._move(LinkState.CONNECTED)
 
     async def _closed(self) -> None:
@@ -301,14 +296,14 @@ class NatsLink:
 
     async def _reopen(self) -> None:
         while not self._is_wanted:
-            await self._clock.sleep(AGAIN_S)
+            await self.clock.sleep(AGAIN_S)
             with contextlib.suppress(Invalid):
                 await self.open()
 
     def _move(self, state: LinkState) -> None:
         if state is not self.status.state:
-            self.status = replace(self.status, state=state, since_ms=self._clock.wall_ms())
-            self._changed()
+            self.status = replace(self.status, state=state, since_ms=self.clock.wall_ms())
+            self.changed()
 
 
 def _tls(settings: LinkSettings) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.errors import ErrorCode
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import ANYTHING, Proof, output_names, proofs_of, unproved_outputs
-from edged.record import record
+from edged.record import part, record
 from edged.runs.bench import Bench
 from edged.runs.obey import Obeyed, obey
 from edged.runs.sweeps.registry import Sweeps
@@ -392,10 +392,11 @@ def seen_off(
     }
 
 
+@part
 class BenchStop:
     """Makes the whole bench safe.
 
-    Args:
+    Attributes:
         sweeps: ends those, each with its own abort.
         end_work: ends streams and sequences.
         made_safe: told of each instrument that obeyed its abort.
@@ -403,25 +404,15 @@ class BenchStop:
         recall: from its call on nothing that was admitted before is begun.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        *,
-        sweeps: Sweeps,
-        end_work: tuple[EndWork, ...],
-        made_safe: Callable[[str], Awaitable[None]],
-        stop_others: StopOthers,
-        recall: Callable[[Cause], None],
-    ) -> None:
-        self._bench = bench
-        self._sweeps = sweeps
-        self._end_work = end_work
-        self._made_safe = made_safe
-        self._stop_others = stop_others
-        self._recall = recall
-        # What goes on after the answer: by instrument id, and what else is ending.
-        self._trying: dict[str, asyncio.Task[None]] = {}
-        self._ending: set[asyncio.Future[Any]] = set()
+    bench: Bench
+    sweeps: Sweeps
+    end_work: tuple[EndWork, ...]
+    made_safe: Callable[[str], Awaitable[None]]
+    stop_others: StopOthers
+    recall: Callable[[Cause], None]
+    # What goes on after the answer: by instrument id, and what else is ending.
+    _trying: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _ending: set[asyncio.Future[Any]] = field(default_factory=set)
 
     async def stop_all(self, action: StopAll) -> dict[str, Any]:
         """End everything; returns after a second at the latest.
@@ -454,10 +445,10 @@ class BenchStop:
         Returns:
             An entry for each, as of ``stop_all``.
         """
-        order = self._order(caller, self._bench.new_id(), tool, try_for_s, cause)
+        order = self._order(caller, self.bench.new_id(), tool, try_for_s, cause)
         stopped = [self._begin(instrument, order) for instrument in instruments]
         sweeps = [
-            self._keep(asyncio.ensure_future(self._sweeps.stop_all(cause, instrument.id)))
+            self._keep(asyncio.ensure_future(self.sweeps.stop_all(cause, instrument.id)))
             for instrument in instruments
         ]
         await self._wait([*sweeps, *(one.settled for one in stopped)])
@@ -472,10 +463,10 @@ class BenchStop:
             An entry for each, as of ``stop_all``, also for those that are not here; none for
             wrappers.
         """
-        order = self._order(caller, self._bench.new_id(), tool, within_s, cause)
+        order = self._order(caller, self.bench.new_id(), tool, within_s, cause)
         stopped = [
             self._begin(instrument, order)
-            for instrument in self._bench.pool.all()
+            for instrument in self.bench.pool.all()
             if unit_of_instrument(instrument).key in order.told
         ]
         tasks = [self._trying[one.instrument.id] for one in stopped if one.lines]
@@ -499,18 +490,16 @@ class BenchStop:
     async def _stop(self, caller: Caller, action_id: str, tool: str) -> dict[str, Any]:
         # Both at once: what is marked by now and has not gone out is called back.
         cause = all_stopped_by(caller.who)
-        self._recall(cause)
-        order = self._order(
-            caller, action_id, tool, self._bench.config.abort_after_crash_sec, cause
-        )
-        ends = [self._keep(asyncio.ensure_future(end(cause))) for end in self._end_work]
-        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(cause)))
-        stopped = [self._begin(instrument, order) for instrument in self._bench.pool.all()]
+        self.recall(cause)
+        order = self._order(caller, action_id, tool, self.bench.config.abort_after_crash_sec, cause)
+        ends = [self._keep(asyncio.ensure_future(end(cause))) for end in self.end_work]
+        sweeps = self._keep(asyncio.ensure_future(self.sweeps.stop_all(cause)))
+        stopped = [self._begin(instrument, order) for instrument in self.bench.pool.all()]
         others = self._keep(
-            asyncio.ensure_future(self._stop_others(order.caller, cause, action_id, tool))
+            asyncio.ensure_future(self.stop_others(order.caller, cause, action_id, tool))
         )
         await self._wait([*ends, sweeps, others, *(one.settled for one in stopped)])
-        told = sweeps.result() if sweeps.done() else list(self._sweeps.active())
+        told = sweeps.result() if sweeps.done() else list(self.sweeps.active())
         wrappers = others.result() if others.done() else []
         absent = self._absent(order, stopped, wrappers)
         is_work_ended = all(end.done() for end in ends) and sweeps.done() and others.done()
@@ -557,15 +546,15 @@ class BenchStop:
             caller=caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}"),
             action_id=action_id,
             tool=tool,
-            began=self._bench.clock.monotonic(),
-            told=self._bench.store.told_on.turns(),
+            began=self.bench.clock.monotonic(),
+            told=self.bench.store.told_on.turns(),
             try_for_s=try_for_s,
             cause=cause,
         )
 
     async def _wait(self, parts: Sequence[asyncio.Future[Any]], within_s: float = ANSWER_S) -> None:
         """Until all are done, and no longer than the answer may take."""
-        bound = asyncio.ensure_future(self._bench.clock.sleep(within_s))
+        bound = asyncio.ensure_future(self.bench.clock.sleep(within_s))
         try:
             pending = {part for part in parts if not part.done()}
             while pending and not bound.done():
@@ -607,29 +596,29 @@ class BenchStop:
 
         One that answers and is not off is tried too, until somebody orders it anew.
         """
-        give_up = self._bench.clock.monotonic() + order.try_for_s
+        give_up = self.bench.clock.monotonic() + order.try_for_s
         delay_s = FIRST_RETRY_S
         try:
             while True:
                 obeyed = await self._try(stopped, order)
                 stopped.note(obeyed, self._since_ms(order.began))
                 if not obeyed.error:
-                    self._bench.store.told_on.clear(unit, order.seen_off(unit))
-                    await self._made_safe(stopped.instrument.id)
+                    self.bench.store.told_on.clear(unit, order.seen_off(unit))
+                    await self.made_safe(stopped.instrument.id)
                     return
                 stopped.settle()
-                if self._bench.clock.monotonic() >= give_up:
+                if self.bench.clock.monotonic() >= give_up:
                     log.error("stop_given_up", instrument_id=stopped.instrument.id,
                               error=obeyed.error)  # fmt: skip
                     return
-                await self._bench.clock.sleep(delay_s)
+                await self.bench.clock.sleep(delay_s)
                 delay_s = min(2 * delay_s, LONGEST_RETRY_S)
                 while (
-                    not stopped.instrument.is_reachable and self._bench.clock.monotonic() < give_up
+                    not stopped.instrument.is_reachable and self.bench.clock.monotonic() < give_up
                 ):
                     # It was taken away: each try would be a row of the record, and reach nobody.
-                    await self._bench.clock.sleep(LONGEST_RETRY_S)
-                if obeyed.is_heard and self._bench.store.told_on.of(unit) != order.told.get(
+                    await self.bench.clock.sleep(LONGEST_RETRY_S)
+                if obeyed.is_heard and self.bench.store.told_on.of(unit) != order.told.get(
                     unit, {}
                 ):
                     return
@@ -641,11 +630,11 @@ class BenchStop:
             stopped.note_taken(self._since_ms(order.began))
 
         return await obey(
-            self._bench.perform,
+            self.bench.perform,
             SendLines(
                 tool=order.tool,
                 caller=order.caller,
-                action_id=self._bench.new_id(),
+                action_id=self.bench.new_id(),
                 parent_id=order.action_id,
                 instrument_id=stopped.instrument.id,
                 lines=stopped.lines,
@@ -665,8 +654,8 @@ class BenchStop:
         found = []
         for unit in order.told:
             outputs, instrument_id = (
-                self._bench.store.told_on.of(unit),
-                self._bench.store.told_on.instrument_of(unit),
+                self.bench.store.told_on.of(unit),
+                self.bench.store.told_on.instrument_of(unit),
             )
             if unit in here or instrument_id in ids or not outputs:
                 continue
@@ -689,4 +678,4 @@ class BenchStop:
         return found
 
     def _since_ms(self, began: float) -> float:
-        return round((self._bench.clock.monotonic() - began) * 1000, 1)
+        return round((self.bench.clock.monotonic() - began) * 1000, 1)

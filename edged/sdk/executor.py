@@ -20,7 +20,7 @@ import structlog
 from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid
-from edged.record import record
+from edged.record import part, record
 from edged.sdk.failures import (
     checked,
     crashed,
@@ -76,16 +76,15 @@ class _Call:
             self.done.set_result(value)
 
 
+@part
 class WrapperExecutor:
     """One wrapper.
 
-    Args:
+    Attributes:
         stem, path: its name and file.
         make: makes a worker, given what to call when it has ended by itself.
         clock: for rests.
         on_change: called when its tools or its state have changed.
-
-    Attributes:
         specs: its tools, those of the last time that it could be loaded.
         digest: changes with them.
         last_loss: why a worker was lost the last time.
@@ -95,41 +94,34 @@ class WrapperExecutor:
             not say by what it could be.
     """
 
-    def __init__(
-        self,
-        stem: str,
-        path: Path,
-        *,
-        make: Callable[[Callable[[], None]], WrapperWorker],
-        clock: Clock,
-        on_change: Callable[[], None],
-        is_seen: bool = True,
-    ) -> None:
-        self.stem = stem
-        self.path = path
-        self.specs: tuple[WrapperSpec, ...] = ()
-        self.digest = ""
-        self.state = WrapperState.STARTING
-        self.problem = ""
-        self.remedy = ""
-        self.restarts = 0
-        self.last_loss = ""
-        self.has_answered = False
-        self.usb_ids: frozenset[UsbId] = frozenset()
-        self.is_seen = is_seen
-        self.looked = asyncio.Event()
-        self._make = make
-        self._clock = clock
-        self._on_change = on_change
-        self._waiting: list[_Call] = []
-        self._running: _Call | None = None
-        self._worker: WrapperWorker | None = None
-        self._wake = asyncio.Event()
-        self._losses = 0
-        self._stamp: object = None
-        self._life: asyncio.Task[None] | None = None
-        self._hurry: asyncio.TimerHandle | None = None
-        self._log = structlog.get_logger("edged.sdk").bind(wrapper=stem)
+    stem: str
+    path: Path
+    make: Callable[[Callable[[], None]], WrapperWorker]
+    clock: Clock
+    on_change: Callable[[], None]
+    is_seen: bool = True
+    state: WrapperState = WrapperState.STARTING
+    _log: Any = field(init=False)
+    specs: tuple[WrapperSpec, ...] = ()
+    digest: str = ""
+    problem: str = ""
+    remedy: str = ""
+    restarts: int = 0
+    last_loss: str = ""
+    has_answered: bool = False
+    usb_ids: frozenset[UsbId] = field(default_factory=frozenset)
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
+    _waiting: list[_Call] = field(default_factory=list)
+    _running: _Call | None = None
+    _worker: WrapperWorker | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _losses: int = 0
+    _stamp: object = None
+    _life: asyncio.Task[None] | None = None
+    _hurry: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self._log = structlog.get_logger("edged.sdk").bind(wrapper=self.stem)
 
     @property
     def pid(self) -> int:
@@ -241,7 +233,7 @@ class WrapperExecutor:
     async def _live(self) -> None:
         """Workers, one after the other, until it is stopped."""
         while True:
-            worker = self._worker = self._make(self._wake.set)
+            worker = self._worker = self.make(self._wake.set)
             try:
                 if await self._bring_up(worker):
                     await self._serve(worker)
@@ -297,13 +289,13 @@ class WrapperExecutor:
             self.is_seen = True
         if digest != self.digest:
             self.specs, self.digest = specs, digest
-            self._on_change()
+            self.on_change()
 
     def note_device(self) -> None:
         """Its device is, or was, there: its tools are listed from now on."""
         if not self.is_seen:
             self.is_seen = True
-            self._on_change()
+            self.on_change()
 
     async def _serve(self, worker: WrapperWorker) -> None:
         """Run calls until the worker is gone."""
@@ -384,20 +376,20 @@ class WrapperExecutor:
         if self._losses <= 1:
             return
         rest = min(LONGEST_REST_S, SOONEST_START_S * 2 ** min(self._losses - 2, 10))
-        until = self._clock.monotonic() + rest
-        soonest = self._clock.monotonic() + min(SOONEST_START_S, rest)
+        until = self.clock.monotonic() + rest
+        soonest = self.clock.monotonic() + min(SOONEST_START_S, rest)
         self._log.warning("sdk_worker_rests", seconds=rest, losses=self._losses)
-        while (now := self._clock.monotonic()) < until:
+        while (now := self.clock.monotonic()) < until:
             if any(call.spec.is_safe for call in self._waiting):
                 return
             if self._waiting and now >= soonest:
                 return
-            await self._clock.sleep(min(0.05, until - now))
+            await self.clock.sleep(min(0.05, until - now))
 
     async def _file_changed(self) -> None:
         """Return once the file is another than the one that could not be used."""
         while await asyncio.to_thread(stamp_of, self.path) == self._stamp:
-            await self._clock.sleep(LOOK_AT_FILE_S)
+            await self.clock.sleep(LOOK_AT_FILE_S)
 
     def _enter(self, state: WrapperState, problem: str = "", remedy: str = "") -> None:
         if (state, problem) == (self.state, self.problem):
@@ -405,7 +397,7 @@ class WrapperExecutor:
         self.state, self.problem, self.remedy = state, problem, remedy
         tell = self._log.warning if problem and state is not WrapperState.ENDED else self._log.info
         tell("sdk_wrapper", state=state.value, problem=problem, tools=len(self.specs))
-        self._on_change()
+        self.on_change()
 
     def _drop_waiting(self, error: EdgedError) -> None:
         for call in self._waiting:

@@ -21,7 +21,7 @@ from dataclasses import field, replace
 from typing import Final
 
 from edged.errors import Conflict, ErrorCode, NotFound, Refused
-from edged.record import record
+from edged.record import part, record
 
 DEFAULT_TTL_S: Final = 900
 LEAST_TTL_S: Final = 30
@@ -127,35 +127,28 @@ def _as_it_is(unit: str) -> str:
     return unit
 
 
+@part
 class Leases:
     """All leases.
 
     Asked by any thread, changed on one: what is asked is only ever replaced whole.
 
-    Args:
+    Attributes:
         most_s: how long any lease lasts at most; 0: none are given.
         new_id: makes their ids.
         called: what a unit is called to people.
     """
 
-    def __init__(
-        self,
-        *,
-        most_s: float,
-        new_id: Callable[[], str] = new_lease_id,
-        called: Callable[[str], str] = _as_it_is,
-    ) -> None:
-        self._most_s = most_s
-        self._new_id = new_id
-        self._called = called
-        self._by_id: Mapping[str, Lease] = {}
-        # Whether anything is leased, or was until a moment ago.
-        self.is_any = False
-        self._by_unit: Mapping[str, Lease] = {}
-        self._fences: dict[str, int] = {}
-        self._calls: dict[str, int] = {}
-        self._runs: dict[str, int] = {}
-
+    most_s: float
+    new_id: Callable[[], str] = new_lease_id
+    called: Callable[[str], str] = _as_it_is
+    _by_id: Mapping[str, Lease] = field(default_factory=dict)
+    # Whether anything is leased, or was until a moment ago.
+    is_any: bool = False
+    _by_unit: Mapping[str, Lease] = field(default_factory=dict)
+    _fences: dict[str, int] = field(default_factory=dict)
+    _calls: dict[str, int] = field(default_factory=dict)
+    _runs: dict[str, int] = field(default_factory=dict)
     # Granting and ending
 
     def reserve(
@@ -167,13 +160,13 @@ class Leases:
             Refused: DENIED_BY_OWNER, this daemon gives none.
             Conflict: LEASED, somebody has one of them; also the holder itself.
         """
-        if self._most_s <= 0:
+        if self.most_s <= 0:
             raise Refused(
                 "This bench gives no leases (LEASE_MAX_SEC is 0).",
                 code=ErrorCode.DENIED_BY_OWNER,
                 remedy="Work without one; a running sweep holds its parameter by itself.",
             )
-        return self._grant(units, holder, purpose, ttl_s, self._most_s, now)
+        return self._grant(units, holder, purpose, ttl_s, self.most_s, now)
 
     def reserve_for_run(
         self, units: Collection[str], *, holder: Holder, for_s: float, now: Moment
@@ -208,7 +201,7 @@ class Leases:
         self._drop_ended(now)
         fence = 1 + max((self._fences.get(unit, 0) for unit in units), default=0)
         lease = Lease(
-            lease_id=self._new_id(),
+            lease_id=self.new_id(),
             units=tuple(units),
             holder_key=holder.key,
             who=holder.who,
@@ -334,9 +327,9 @@ class Leases:
         if holder.lease_id:
             presented = self.get(holder.lease_id, now)
             if unit not in presented.units:
-                units = ", ".join(map(self._called, presented.units))
+                units = ", ".join(map(self.called, presented.units))
                 raise Conflict(
-                    f"The lease that was presented is of {units}, not of {self._called(unit)}.",
+                    f"The lease that was presented is of {units}, not of {self.called(unit)}.",
                     code=ErrorCode.LEASED,
                     remedy="Reserve this one as well, or leave out the argument `lease`.",
                 )
@@ -362,7 +355,7 @@ class Leases:
             raise self.conflict(unit, lease, holder, now)
         if permit is not None and (lease is None or lease.fence != permit.fence):
             raise Conflict(
-                f"The call was ended by the end of the lease of {self._called(unit)} before it "
+                f"The call was ended by the end of the lease of {self.called(unit)} before it "
                 "was sent.",
                 code=ErrorCode.LEASED,
                 remedy="Read the state of the instrument, reserve it again and call again.",
@@ -385,7 +378,7 @@ class Leases:
             "allowed; else wait, ask the holder, or have the owner of the bench break the lease."
         )
         return Conflict(
-            f"{self._called(unit)} is reserved by {lease.who}{where}{purpose}, for {left_s} s "
+            f"{self.called(unit)} is reserved by {lease.who}{where}{purpose}, for {left_s} s "
             "from now unless it is renewed.",
             code=ErrorCode.LEASED,
             data={"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms},
@@ -394,7 +387,7 @@ class Leases:
 
     def _used_by_run(self, unit: str, lease: Lease) -> Conflict:
         return Conflict(
-            f"{self._called(unit)} is used by {lease.run_id} of {lease.who}.",
+            f"{self.called(unit)} is used by {lease.run_id} of {lease.who}.",
             code=ErrorCode.LEASED,
             data={"who": lease.who, "run_id": lease.run_id},
             remedy="Reads, safe commands and stops are allowed. Else wait for the end of that run, "
@@ -417,7 +410,7 @@ class Leases:
                 until=_later(now, _left_s(lease.until, now, lease.ttl_s)),
                 last=_later(
                     now,
-                    _left_s(lease.last, now, MOST_OF_A_RUN_S if lease.run_id else self._most_s),
+                    _left_s(lease.last, now, MOST_OF_A_RUN_S if lease.run_id else self.most_s),
                 ),
             )
             for lease in leases

@@ -20,7 +20,7 @@ from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from edged.clock import Clock
-from edged.record import record
+from edged.record import part
 from edged.store.database import Database
 from edged.store.writer import Opening
 
@@ -110,7 +110,7 @@ FORGET: Final = "DELETE FROM capability WHERE unit = ?"
 FORGET_UNIT: Final = "DELETE FROM capability_unit WHERE unit = ?"
 
 
-@record(frozen=False, eq=False, kw_only=False)
+@part
 class CommandKnowledge:
     """What is known of one command on one unit.
 

@@ -16,6 +16,7 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
 from typing import Final
 
 import structlog
@@ -26,9 +27,11 @@ from edged.config.kinds import IpNetwork
 from edged.host import LOOPBACK, WILDCARD, is_loopback, is_private, machine_addresses
 from edged.http.accepting import claim_port
 from edged.http.pulse import Pulse
-from edged.record import record
+from edged.record import part, record
 from edged.supervisor.peer_header import peer_value
 from edged.supervisor.proxied import CarriedConnection, ClientSide, Refusal, Switchboard
+
+log = structlog.get_logger("edged.proxy")
 
 BACKLOG: Final = 1_024
 LOOK_AGAIN_S: Final = 3.0
@@ -80,10 +83,11 @@ def wanted_addresses(
     return frozenset(wanted)
 
 
+@part
 class PortProxy:
     """Listens, and connects clients with the engine.
 
-    Args:
+    Attributes:
         settings: see there.
         engine_port: where the engine listens on loopback now; ``None`` while it does not.
         pulse: when it was heard.
@@ -94,35 +98,24 @@ class PortProxy:
         is_loopback: tells which of them are not to be bound.
     """
 
-    def __init__(
-        self,
-        settings: ProxySettings,
-        *,
-        engine_port: Callable[[], int | None],
-        pulse: Pulse,
-        changed: Callable[[tuple[str, ...]], None],
-        clock: Clock,
-        make_side: MakeSide = ClientSide,
-        addresses: Callable[[], Iterable[str]] = machine_addresses,
-        is_loopback: Callable[[str], bool] = is_loopback,
-    ) -> None:
-        self._make_side = make_side
-        self._settings = settings
-        self._engine_port = engine_port
-        self.pulse = pulse
-        pulse.join(self)
-        self._changed = changed
-        self._clock = clock
-        self._addresses = addresses
-        self._is_loopback = is_loopback
-        self._log = structlog.get_logger("edged.proxy")
-        self._servers: dict[str, asyncio.Server] = {}
-        self._clients: set[CarriedConnection] = set()
-        self._own_ports: set[int] = set()
-        self._connecting: set[asyncio.Task[bool]] = set()
-        self._complained: set[str] = set()
-        self._allowed: dict[str, bool] = {}
-        self.port = 0
+    settings: ProxySettings
+    engine_port: Callable[[], int | None]
+    pulse: Pulse
+    changed: Callable[[tuple[str, ...]], None]
+    clock: Clock
+    make_side: MakeSide = ClientSide
+    addresses: Callable[[], Iterable[str]] = machine_addresses
+    is_loopback: Callable[[str], bool] = is_loopback
+    _servers: dict[str, asyncio.Server] = field(default_factory=dict)
+    _clients: set[CarriedConnection] = field(default_factory=set)
+    _own_ports: set[int] = field(default_factory=set)
+    _connecting: set[asyncio.Task[bool]] = field(default_factory=set)
+    _complained: set[str] = field(default_factory=set)
+    _allowed: dict[str, bool] = field(default_factory=dict)
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self.pulse.join(self)
 
     @property
     def listening(self) -> tuple[str, ...]:
@@ -140,24 +133,24 @@ class PortProxy:
         while True:
             await self.look()
             self._cut_slow()
-            await self._clock.sleep(LOOK_AGAIN_S)
+            await self.clock.sleep(LOOK_AGAIN_S)
 
     async def look(self) -> None:
         """Listen where it is wanted now, and nowhere else."""
         before = self.listening
         wanted = wanted_addresses(
-            self._addresses(),
-            self._settings.expose,
-            is_port_shared=self._settings.is_port_shared,
-            is_loopback=self._is_loopback,
+            self.addresses(),
+            self.settings.expose,
+            is_port_shared=self.settings.is_port_shared,
+            is_loopback=self.is_loopback,
         )
         for address in self._servers.keys() - wanted:
             self._servers.pop(address).close()
-            self._log.info("proxy_closed", address=address)
+            log.info("proxy_closed", address=address)
         for address in sorted(wanted - self._servers.keys()):
             await self._listen(address)
         if self.listening != before:
-            self._changed(self.listening)
+            self.changed(self.listening)
 
     def close_door(self) -> None:
         """Accept no more; open connections stay."""
@@ -174,7 +167,7 @@ class PortProxy:
             task.cancel()
         await asyncio.gather(*self._connecting, return_exceptions=True)
         # Aborted transports close in the loop's next turn.
-        await self._clock.sleep(0)
+        await self.clock.sleep(0)
 
     # for the pulse: see ``pulse.Road``
 
@@ -202,10 +195,10 @@ class PortProxy:
         self._clients.discard(client)
 
     def peer_value(self, host: str) -> str:
-        return peer_value(self._settings.peer_secret, host)
+        return peer_value(self.settings.peer_secret, host)
 
     def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Task[bool] | None:
-        port = self._engine_port()
+        port = self.engine_port()
         if port is None:
             return None
         task = asyncio.create_task(self._connect(made, port), name="proxy connect")
@@ -214,7 +207,7 @@ class PortProxy:
         return task
 
     def now(self) -> float:
-        return self._clock.monotonic()
+        return self.clock.monotonic()
 
     async def _connect(self, made: Callable[[], asyncio.Protocol], port: int) -> bool:
         loop = asyncio.get_running_loop()
@@ -252,19 +245,19 @@ class PortProxy:
             if address not in self._complained:
                 self._complained.add(address)
                 reason = _why(error)
-                self._log.warning("proxy_not_listening", address=address, reason=reason)
+                log.warning("proxy_not_listening", address=address, reason=reason)
             return
         self._complained.discard(address)
         self._servers[address] = await asyncio.get_running_loop().create_server(
-            lambda: self._make_side(self), sock=listening, backlog=BACKLOG
+            lambda: self.make_side(self), sock=listening, backlog=BACKLOG
         )
-        self._log.info("proxy_listening", address=address, port=self.port)
+        log.info("proxy_listening", address=address, port=self.port)
 
     def _bind(self, address: str) -> socket.socket:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
-            claim_port(listening, is_shared=self._settings.is_port_shared)
+            claim_port(listening, is_shared=self.settings.is_port_shared)
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listening.setblocking(False)
@@ -284,7 +277,7 @@ class PortProxy:
                 ip = ipaddress.ip_address(host)
             except ValueError:
                 return False
-            networks = self._settings.allowed_networks
+            networks = self.settings.allowed_networks
             known = any(ip.version == network.version and ip in network for network in networks)
             if len(self._allowed) >= MAX_CONNECTIONS:
                 self._allowed.clear()
@@ -293,7 +286,7 @@ class PortProxy:
 
     def _cut_slow(self) -> None:
         """Break off requests whose head never ends, and connections that never made one."""
-        before_s = self._clock.monotonic() - SLOW_HEAD_S
+        before_s = self.clock.monotonic() - SLOW_HEAD_S
         for client in tuple(self._clients):
             if client.head_since_s is not None and client.head_since_s <= before_s:
                 client.cut_slow()

@@ -16,6 +16,7 @@ from edged.commands.path import CommandPath
 from edged.commands.pending import Pending, settled
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.profiles.arguments import shown, shown_value
+from edged.record import part
 from edged.tools.registry import ToolRegistry
 
 NO_LEASE: Final = "(no text)"
@@ -27,36 +28,26 @@ Keep = Callable[[Caller], Callable[[], None] | None]
 """Told of each caller whose call begins; gives what is to be told of its end."""
 
 
+@part
 class ToolDispatcher:
     """Takes calls by tool name.
 
-    Args:
+    Attributes:
         registry: the present set of tools.
         path: the command path.
         permissions: judges names that lead to no tool, so that a caller who may not use a name
             does not learn whether it exists.
         on_first_call: told once, when the first call of all has been taken.
         keep: keeps what a caller holds while its call lasts.
-
-    Attributes:
         in_flight: calls that are under way.
     """
 
-    def __init__(
-        self,
-        *,
-        registry: ToolRegistry,
-        path: CommandPath,
-        permissions: Permissions,
-        on_first_call: Callable[[], None] | None,
-        keep: Keep,
-    ) -> None:
-        self.registry = registry
-        self.in_flight = 0
-        self._path = path
-        self._permissions = permissions
-        self._on_first_call = on_first_call
-        self._keep = keep
+    registry: ToolRegistry
+    path: CommandPath
+    permissions: Permissions
+    on_first_call: Callable[[], None] | None
+    keep: Keep
+    in_flight: int = 0
 
     async def call(self, call: ToolCall) -> Outcome:
         """``begin``, and wait for what comes of it; cancelling cancels the call."""
@@ -64,7 +55,7 @@ class ToolDispatcher:
 
     def begin(self, call: ToolCall, tell: Tell) -> Outcome | Pending:
         """Perform one call; see ``CommandPath.begin``. What went wrong is in the outcome."""
-        if self._on_first_call is not None:
+        if self.on_first_call is not None:
             self._tell_first()
         try:
             tool = self.registry.find(call.name)
@@ -79,13 +70,13 @@ class ToolDispatcher:
 
     def begin_action(self, action: Action, tell: Tell) -> Outcome | Pending:
         """The same of what no tool asks for: a line of a program that knows VISA."""
-        return self._kept(action.caller, partial(self._path.begin, action), tell)
+        return self._kept(action.caller, partial(self.path.begin, action), tell)
 
     def _kept(
         self, caller: Caller, begin: Callable[[Tell], Outcome | Pending], tell: Tell
     ) -> Outcome | Pending:
         """Begin it; it is counted, and what its caller holds is kept, while it lasts."""
-        call_over = self._keep(caller)
+        call_over = self.keep(caller)
         begun = begin(partial(self._over, caller, call_over, tell))
         if isinstance(begun, Pending):
             self.in_flight += 1
@@ -114,7 +105,7 @@ class ToolDispatcher:
     def _again(
         self, caller: Caller, again: Again, action_id: str, tell: Tell
     ) -> Outcome | Underway | None:
-        call_over = self._keep(caller)
+        call_over = self.keep(caller)
         begun = again(action_id, partial(self._over, caller, call_over, tell))
         if isinstance(begun, Underway):
             self.in_flight += 1
@@ -128,23 +119,23 @@ class ToolDispatcher:
         asked = call.arguments[DRY_RUN]
         action = _action(tool, replace(call, arguments=arguments))
         if asked is False or asked is None:
-            return self._path.begin(action, tell)
+            return self.path.begin(action, tell)
         if asked is not True:
             action = replace(action, check=partial(_refuse_dry_run, tool.name, asked))
-        return self._path.rehearse(action, tell)
+        return self.path.rehearse(action, tell)
 
     def _tell_first(self) -> None:
-        told, self._on_first_call = self._on_first_call, None
+        told, self.on_first_call = self.on_first_call, None
         if told is not None:
             told()
 
     def _refuse(self, call: ToolCall, unknown: EdgedError) -> Outcome:
         error = unknown
         try:
-            self._permissions.authorize_tool(call.caller, call.name, None)
+            self.permissions.authorize_tool(call.caller, call.name, None)
         except EdgedError as refused:
             error = refused
-        self._path.record.refuse(call.caller, call.name[:128], error)
+        self.path.record.refuse(call.caller, call.name[:128], error)
         return Outcome(status=OutcomeStatus.REFUSED, error=error)
 
 

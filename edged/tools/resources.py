@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -35,7 +36,7 @@ from edged.operations.experiments import saved_files
 from edged.operations.table import OPERATIONS
 from edged.profiles.model import Profile
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
-from edged.record import record
+from edged.record import part, record
 from edged.runs.recordings.reader import check_own_run, list_runs
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.streams.registry import StreamNews, Streams
@@ -82,13 +83,13 @@ def _values(parts: list[str], given: list[str]) -> dict[str, str] | None:
     if len(parts) != len(given):
         return None
     values = {}
-    for part, text in zip(parts, given, strict=True):
-        if part.startswith("{"):
+    for word, text in zip(parts, given, strict=True):
+        if word.startswith("{"):
             value = unquote(text)
             if not value:
                 return None
-            values[part[1:-1]] = value
-        elif part != text:
+            values[word[1:-1]] = value
+        elif word != text:
             return None
     return values
 
@@ -367,10 +368,11 @@ COMPLETIONS_AT_ONCE: Final = 100
 COMPLETIONS_A_SECOND: Final = 20.0
 
 
+@part
 class Resources:
     """What can be read by URI.
 
-    Args:
+    Attributes:
         sources: where things stand.
         path: the command path, by which they are read.
         permissions: who may.
@@ -378,26 +380,21 @@ class Resources:
         clock: for how often names are completed.
     """
 
-    def __init__(
-        self,
-        *,
-        sources: ResourceSources,
-        path: CommandPath,
-        permissions: Permissions,
-        news: ResourceNews,
-        clock: Clock,
-    ) -> None:
-        self._sources = sources
-        self._path = path
-        self._permissions = permissions
-        self._news = news
-        self._clock = clock
+    sources: ResourceSources
+    path: CommandPath
+    permissions: Permissions
+    news: ResourceNews
+    clock: Clock
+    _completions_left: float = field(init=False)
+    _counted_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
         self._completions_left = float(COMPLETIONS_AT_ONCE)
-        self._counted_s = clock.monotonic()
+        self._counted_s = self.clock.monotonic()
 
     def subscribe(self, callback: Callable[[News], None]) -> Callable[[], None]:
         """Tell of what has changed; returns how to end that."""
-        return self._news.subscribe(callback)
+        return self.news.subscribe(callback)
 
     def templates(self) -> Sequence[TemplateEntry]:
         """The kinds that have variables; they tell nothing of this bench."""
@@ -415,10 +412,10 @@ class Resources:
 
     async def entries(self, caller: Caller) -> Sequence[ResourceEntry]:
         """What there is now and the caller may read, in a fixed order."""
-        told = [entry for entry in present(self._sources) if self.may_read(entry.uri, caller)]
+        told = [entry for entry in present(self.sources) if self.may_read(entry.uri, caller)]
         if self._may(caller, KINDS["run"], {}):
             subject = caller.only_subject
-            found = await self._sources.runs.read(list_runs, MOST_RUNS, "", "", subject)
+            found = await self.sources.runs.read(list_runs, MOST_RUNS, "", "", subject)
             told += [run_entry(run) for run in found]
         return told
 
@@ -432,10 +429,10 @@ class Resources:
         try:
             kind, values = find_kind(uri)
         except NotFound as unknown:
-            self._path.record.refuse(caller, READ_TOOL, unknown)
+            self.path.record.refuse(caller, READ_TOOL, unknown)
             raise
         asked = ResourceRead(uri=uri, values=values, caller=caller, action_id=action_id)
-        outcome = await self._path.perform(kind.action(asked))
+        outcome = await self.path.perform(kind.action(asked))
         if outcome.error is not None:
             raise outcome.error
         return [kind.show(kind, asked, outcome.data)]
@@ -451,11 +448,11 @@ class Resources:
         self._judge(caller, kind, values)
         run_id = values.get("run_id")
         if run_id is not None and caller.only_subject is not None:
-            await self._sources.runs.written(run_id)
-            await self._sources.runs.read(check_own_run, run_id, caller.only_subject)
+            await self.sources.runs.written(run_id)
+            await self.sources.runs.read(check_own_run, run_id, caller.only_subject)
         instrument_id = values.get("instrument_id")
         if instrument_id is not None:
-            values["instrument_id"] = self._sources.pool.get(instrument_id).id
+            values["instrument_id"] = self.sources.pool.get(instrument_id).id
         return uri_of(kind.name, **values)
 
     def may_read(self, uri: str, caller: Caller) -> bool:
@@ -484,19 +481,19 @@ class Resources:
         self._judge(caller, kind, {})
         self._spend_a_completion()
         typed = asked.value.casefold()
-        values = values_of(self._sources, asked, caller.only_subject)
+        values = values_of(self.sources, asked, caller.only_subject)
         known = dict.fromkeys([value async for value in values])
         found = [value for value in known if typed in value.casefold()]
         return sorted(found, key=lambda value: not value.casefold().startswith(typed))
 
     def _judge(self, caller: Caller, kind: Resource, values: Mapping[str, str]) -> None:
-        self._path.authorize(caller, *kind.permission(values))
+        self.path.authorize(caller, *kind.permission(values))
 
     def _may(self, caller: Caller, kind: Resource, values: Mapping[str, str]) -> bool:
-        return self._permissions.allows_tool(caller, *kind.permission(values))
+        return self.permissions.allows_tool(caller, *kind.permission(values))
 
     def _spend_a_completion(self) -> None:
-        now_s = self._clock.monotonic()
+        now_s = self.clock.monotonic()
         gained = (now_s - self._counted_s) * COMPLETIONS_A_SECOND
         self._completions_left = min(COMPLETIONS_AT_ONCE, self._completions_left + gained)
         self._counted_s = now_s

@@ -16,11 +16,13 @@ import math
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
 from edged.lean_imports import without
+from edged.record import part
 from edged.transports.address import TRANSPORTS, Address, Transport, TransportRow, parse_address
 from edged.transports.link import Link, LinkError, translated
 from edged.transports.loop_wake import LoopWake
@@ -29,31 +31,25 @@ from edged.transports.prologix import PrologixAdapter, PrologixLink, adapter_pla
 from edged.transports.shared import SharedLink, SharedPort
 
 
+@part
 class VisaLibrary:
     """The one VISA of this process.
 
-    Args:
+    Attributes:
         library: what PyVISA calls it: ``@py``, ``@ivi``, or the path of a vendor's library.
         is_on_loop: lines that can be served on the event loop are; else each has a thread, as on
             Windows, whose event loop cannot watch a socket that is read elsewhere.
     """
 
-    def __init__(
-        self,
-        *,
-        library: str = "@py",
-        clock: Clock,
-        is_on_loop: bool = sys.platform != "win32",
-    ) -> None:
-        self._library = library
-        self._clock = clock
-        self._is_on_loop = is_on_loop
-        # Made by whichever line opens first.
-        self._manager: Any = None
-        # By the address of their socket; made and kept on the loop.
-        self._adapters: dict[str, PrologixAdapter] = {}
-        # By canonical address; the same.
-        self._ports: dict[str, SharedPort] = {}
+    clock: Clock
+    library: str = "@py"
+    is_on_loop: bool = sys.platform != "win32"
+    # Made by whichever line opens first.
+    _manager: Any = None
+    # By the address of their socket; made and kept on the loop.
+    _adapters: dict[str, PrologixAdapter] = field(default_factory=dict)
+    # By canonical address; the same.
+    _ports: dict[str, SharedPort] = field(default_factory=dict)
 
     def open_link(self, address: str) -> Link:
         """A link for this address, not yet opened; called on the loop, touches nothing.
@@ -74,18 +70,18 @@ class VisaLibrary:
                 data={"address": address, "transport": transport.value},
                 remedy="docs/instruments.md lists the kinds of addresses.",
             )
-        return self._alone(address, transport, is_on_loop=self._is_on_loop)
+        return self._alone(address, transport, is_on_loop=self.is_on_loop)
 
     def _alone(self, address: str, transport: Transport, *, is_on_loop: bool) -> Link:
         row = TRANSPORTS[transport]
         # Of a vendor's library the sessions are its own: there is no socket in them to be read.
-        if row.is_visa and self._library != PURE_PYTHON:
-            return MessageLink(address, self.open_resource, self._clock)
+        if row.is_visa and self.library != PURE_PYTHON:
+            return MessageLink(address, self.open_resource, self.clock)
         link_class = _link_class(row)
         if not row.is_on_loop:
-            return link_class(address, self.open_resource, self._clock)
+            return link_class(address, self.open_resource, self.clock)
         wake = LoopWake(asyncio.get_running_loop()) if is_on_loop else None
-        return link_class(address, self._clock, wake)
+        return link_class(address, self.clock, wake)
 
     def open_resource(self, address: str, timeout_s: float) -> Any:
         """A PyVISA resource; called on a line's own thread.
@@ -95,7 +91,7 @@ class VisaLibrary:
         """
         with translated(f"opening {address}"):
             manager = self._resource_manager()
-            if self._library == PURE_PYTHON:
+            if self.library == PURE_PYTHON:
                 _load_late(parse_address(address).transport)
             return manager.open_resource(address, open_timeout=max(1, math.ceil(timeout_s * 1000)))
 
@@ -119,16 +115,16 @@ class VisaLibrary:
         if port is None or port.is_over:
             text = address.text.removesuffix(f"@{address.bus}")
             link = self._alone(text, address.transport, is_on_loop=False)
-            port = self._ports[address.device] = SharedPort(link, self._clock)
-        return SharedLink(port, self._clock)
+            port = self._ports[address.device] = SharedPort(link, self.clock)
+        return SharedLink(port, self.clock)
 
     def _behind_adapter(self, address: str) -> Link:
         place = adapter_place(address)
         adapter = self._adapters.get(place.adapter)
         if adapter is None:
-            adapter = PrologixAdapter(place.adapter, self._clock)
+            adapter = PrologixAdapter(place.adapter, self.clock)
             self._adapters[place.adapter] = adapter
-        return PrologixLink(adapter, place.gpib, self._clock)
+        return PrologixLink(adapter, place.gpib, self.clock)
 
     def _resource_manager(self) -> Any:
         with _MAKING:
@@ -138,7 +134,7 @@ class VisaLibrary:
                 with without(*UNWANTED, *LATE_MODULES):
                     import pyvisa
 
-                    self._manager = pyvisa.ResourceManager(self._library)
+                    self._manager = pyvisa.ResourceManager(self.library)
                 _USERS.add(self)
             return self._manager
 

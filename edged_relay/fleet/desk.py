@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -20,10 +21,13 @@ from edged.auth.claims import EVERY_EDGE
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
+from edged.record import part
 from edged.sharing.leases import Moment
 from edged_relay.fleet.reach import EdgeAnswer, EdgeReach
 from edged_relay.fleet.table import Edge, EdgeState, EdgeTable
 from edged_relay.fleet.tools import CALL, FIND, HISTORY, LIST, STOP, FleetTools
+
+log = structlog.get_logger("edged.fleet")
 
 STOP_WITHIN_S: Final = 2.7
 """With what is left of the promised three seconds for the answer's own way."""
@@ -45,10 +49,11 @@ def allowed_edges(caller: Caller) -> frozenset[str]:
     return caller.claims.edges_allow if caller.claims is not None else frozenset()
 
 
+@part
 class FleetDesk:
     """Takes calls; ``Dispatcher`` of the fleet's endpoint.
 
-    Args:
+    Attributes:
         table: who is here.
         reach: calls edges.
         tools: what there is.
@@ -56,35 +61,25 @@ class FleetDesk:
         is_complete: whether the table has had the time to hear every edge that is here.
     """
 
-    def __init__(
-        self,
-        *,
-        table: EdgeTable,
-        reach: EdgeReach,
-        tools: FleetTools,
-        clock: Clock,
-        is_complete: Callable[[], bool],
-    ) -> None:
-        self._table = table
-        self._reach = reach
-        self._tools = tools
-        self._clock = clock
-        self._is_complete = is_complete
-        self._permissions = Permissions()
-        self._log = structlog.get_logger("edged.fleet")
-        # What is not to end with whoever asked for it.
-        self._kept: set[asyncio.Task[Any]] = set()
+    table: EdgeTable
+    reach: EdgeReach
+    tools: FleetTools
+    clock: Clock
+    is_complete: Callable[[], bool]
+    _permissions: Permissions = field(default_factory=Permissions)
+    # What is not to end with whoever asked for it.
+    _kept: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def begin(self, call: ToolCall, tell: Tell) -> Outcome | Underway:
         try:
             work = self._begun(call)
         except EdgedError as refused:
-            self._log.info("fleet_refused", tool=call.name[:80], who=call.caller.subject)
+            log.info("fleet_refused", tool=call.name[:80], who=call.caller.subject)
             return Outcome(status=OutcomeStatus.REFUSED, error=refused)
-        self._log.info("fleet_called", tool=call.name, who=call.caller.subject)
+        log.info("fleet_called", tool=call.name, who=call.caller.subject)
         if isinstance(work, Done):
             return _outcome(work)
-        return _Running(work, tell, self._log)
+        return _Running(work, tell, log)
 
     async def stop(self) -> None:
         """End what goes on by itself."""
@@ -100,7 +95,7 @@ class FleetDesk:
         """
         caller = call.caller
         self._permissions.authorize_tool(caller, call.name, None)
-        arguments = self._tools.arguments_of(call)
+        arguments = self.tools.arguments_of(call)
         match call.name:
             case name if name == LIST:
                 return self._list(caller, arguments)
@@ -118,7 +113,7 @@ class FleetDesk:
 
     def now(self) -> Moment:
         """On both clocks."""
-        return Moment(self._clock.monotonic(), self._clock.wall_ms())
+        return Moment(self.clock.monotonic(), self.clock.wall_ms())
 
     # From the table
 
@@ -127,7 +122,7 @@ class FleetDesk:
         after = arguments.get("after") or ""
         rows = (
             edge.told(now)
-            for edge in self._table.listed(allowed_edges(caller))
+            for edge in self.table.listed(allowed_edges(caller))
             if edge.edge_id > after and wanted in (None, edge.state(now).value)
         )
         found, more = _fitting(rows, int(arguments.get("limit") or 50))
@@ -137,7 +132,7 @@ class FleetDesk:
         now = self.now()
         found = [
             row
-            for edge in self._table.listed(allowed_edges(caller))
+            for edge in self.table.listed(allowed_edges(caller))
             for row in _instruments(edge, now)
             if _is_meant(row, arguments)
         ]
@@ -150,7 +145,7 @@ class FleetDesk:
     async def _call(
         self, caller: Caller, edge_id: str, tool: str, arguments: Mapping[str, Any]
     ) -> Done:
-        answer = await self._reach.call(edge_id, caller, tool, arguments.get("arguments") or {})
+        answer = await self.reach.call(edge_id, caller, tool, arguments.get("arguments") or {})
         data = {
             "edge_id": edge_id,
             "tool": tool,
@@ -175,7 +170,7 @@ class FleetDesk:
 
         async def one(edge_id: str) -> dict[str, Any]:
             async with gate:
-                answer = await self._reach.call(
+                answer = await self.reach.call(
                     edge_id, caller, "bench__history", asked, most_bytes=MOST_TOLD_BYTES
                 )
             return newest.take(edge_id, answer)
@@ -191,12 +186,12 @@ class FleetDesk:
 
     async def _stop_everywhere(self, caller: Caller) -> Done:
         """All edges at once. Once begun it goes on, whoever asked for it and goes away."""
-        began_s = self._clock.monotonic()
+        began_s = self.clock.monotonic()
         allowed = allowed_edges(caller)
         edges = self._every(allowed)
 
         async def one(edge_id: str) -> tuple[EdgeAnswer, float]:
-            answer = await self._reach.call(
+            answer = await self.reach.call(
                 edge_id,
                 caller,
                 "bench__stop_all",
@@ -204,19 +199,19 @@ class FleetDesk:
                 most_bytes=MOST_TOLD_BYTES,
                 taken_within_s=STOP_REACHES_WITHIN_S,
             )
-            return answer, self._clock.monotonic() - began_s
+            return answer, self.clock.monotonic() - began_s
 
         answers = await asyncio.shield(
             self._keep(self._all(sorted(edges), one, STOP_WITHIN_S, is_kept=True))
         )
         rows = [_stopped(edge_id, answer) for edge_id, answer in answers.items()]
         _leave_out_reports(rows)
-        is_complete = EVERY_EDGE not in allowed or self._is_complete()
+        is_complete = EVERY_EDGE not in allowed or self.is_complete()
         return Done(
             data={
                 "is_confirmed": is_complete and all(row["is_confirmed"] for row in rows),
                 "is_every_edge_known": is_complete,
-                "took_ms": round(1_000 * (self._clock.monotonic() - began_s)),
+                "took_ms": round(1_000 * (self.clock.monotonic() - began_s)),
                 "edges": rows,
             }
         )
@@ -265,7 +260,7 @@ class FleetDesk:
 
     def _may_reach(self, caller: Caller, edge_id: str) -> None:
         allowed = allowed_edges(caller)
-        if edge_id in allowed or (EVERY_EDGE in allowed and self._table.find(edge_id) is not None):
+        if edge_id in allowed or (EVERY_EDGE in allowed and self.table.find(edge_id) is not None):
             return
         raise Refused(
             f"The edge {edge_id} is not among those this caller may use.",
@@ -276,7 +271,7 @@ class FleetDesk:
 
     def _every(self, allowed: frozenset[str]) -> set[str]:
         """The edges of a token: those that it lists are told whether they were heard or not."""
-        return {edge.edge_id for edge in self._table.listed(allowed)} | (allowed - {EVERY_EDGE})
+        return {edge.edge_id for edge in self.table.listed(allowed)} | (allowed - {EVERY_EDGE})
 
     def _named(
         self, caller: Caller, arguments: Mapping[str, Any]
@@ -285,7 +280,7 @@ class FleetDesk:
         named = arguments.get("edge_ids")
         if named is None:
             now, allowed = self.now(), allowed_edges(caller)
-            known = self._table.listed(allowed)
+            known = self.table.listed(allowed)
             here = [edge.edge_id for edge in known if edge.state(now) is EdgeState.HERE]
             return here, sorted(self._every(allowed) - set(here))
         for edge_id in named:
@@ -300,7 +295,7 @@ class _Running(Underway):
 
     def __init__(self, work: Work, tell: Tell, log: Any) -> None:
         self._tell = tell
-        self._log = log
+        log = log
         self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(self._is_done)
 
@@ -317,7 +312,7 @@ class _Running(Underway):
             case EdgedError() as error:
                 self._tell(Outcome(status=OutcomeStatus.FAILED, error=error))
             case bug:
-                self._log.error("internal_fault", exc_info=bug)
+                log.error("internal_fault", exc_info=bug)
                 fault = Fault("The relay made a mistake; its log has the details.")
                 self._tell(Outcome(status=OutcomeStatus.FAILED, error=fault))
 

@@ -22,7 +22,7 @@ from edged.relay.carrier import RelayWire
 from edged.relay.link import RelayMessage
 from edged.surfaces.mcp.caller import RelayGuard, TokenVerifier
 from edged.surfaces.mcp.methods import allow_no_tool
-from edged.surfaces.mcp.seams import socket_peer
+from edged.surfaces.mcp.seams import Arrivals, socket_peer
 from edged.surfaces.mcp.sessions import no_leases
 from edged.surfaces.mcp.surface import McpRoom, McpSettings
 from edged_relay.exchanges import Exchanges
@@ -137,8 +137,7 @@ class Fleet:
                 capabilities={"tools": {}},
             ),
             guard=guard,
-            trusted_peer=socket_peer,
-            read_head=bearer_head,
+            arrivals=Arrivals(peer=socket_peer, read_head=bearer_head),
             names=names,
             offers=OFFERED,
             keeps_sessions=False,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
+from dataclasses import field
 from typing import Any, Final
 
 from edged.auth.claims import EVERY_EDGE, is_edge_id
-from edged.record import record
+from edged.record import part, record
 from edged.relay.announcement import AWAY_S, BadAnnouncementError, Said, edge_of, read_said
 from edged.sharing.leases import Moment
 from edged_relay.fleet.hosts import NO_HOSTS, FleetHosts
@@ -82,28 +83,22 @@ class Edge:
         )
 
 
+@part
 class EdgeTable:
     """All edges that were ever heard, within bounds.
 
-    Args:
+    Attributes:
         hosts: where the page and the metrics of an edge may be.
         most_edges, most_bytes: the bounds; who has been away for longest makes room.
     """
 
-    def __init__(
-        self,
-        *,
-        hosts: FleetHosts = NO_HOSTS,
-        most_edges: int = MAX_TABLED_EDGES,
-        most_bytes: int = MAX_TABLED_BYTES,
-    ) -> None:
-        self._hosts = hosts
-        self._most_edges = most_edges
-        self._most_bytes = most_bytes
-        self._edges: dict[str, Edge] = {}
-        self._bytes = 0
-        # How many words of each are read yet, and when that was counted.
-        self._patience: dict[str, tuple[float, float]] = {}
+    hosts: FleetHosts = NO_HOSTS
+    most_edges: int = MAX_TABLED_EDGES
+    most_bytes: int = MAX_TABLED_BYTES
+    _edges: dict[str, Edge] = field(default_factory=dict)
+    _bytes: int = 0
+    # How many words of each are read yet, and when that was counted.
+    _patience: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._edges)
@@ -125,7 +120,7 @@ class EdgeTable:
         if not edge_id:
             raise BadAnnouncementError("It is on the subject of no edge.")
         self._listen(edge_id, now)
-        said = self._hosts.checked(edge_id, read_said(data))
+        said = self.hosts.checked(edge_id, read_said(data))
         return self._take(Edge(edge_id=edge_id, said=said, size=len(data), mark=mark, heard=now))
 
     def recall(self, edge_id: str, data: bytes, heard: Moment) -> None:
@@ -138,7 +133,7 @@ class EdgeTable:
             raise BadAnnouncementError("It was kept of no edge.")
         known = self._edges.get(edge_id)
         if known is None or known.heard.monotonic_s < heard.monotonic_s:
-            said = self._hosts.checked(edge_id, read_said(data))
+            said = self.hosts.checked(edge_id, read_said(data))
             self._take(
                 Edge(edge_id=edge_id, said=said, size=len(data), mark=hash(data), heard=heard)
             )
@@ -157,16 +152,16 @@ class EdgeTable:
         left = min(SPEAKS_AT_ONCE, left + (now.monotonic_s - counted_s) * SPEAKS_A_SECOND)
         if left < 1:
             raise BadAnnouncementError("It sends announcements too often.")
-        if len(self._patience) > 2 * self._most_edges:
+        if len(self._patience) > 2 * self.most_edges:
             self._patience.clear()
         self._patience[edge_id] = left - 1, now.monotonic_s
 
     def _take(self, edge: Edge) -> Edge:
         known = self._edges.get(edge.edge_id)
         added = edge.size - (known.size if known is not None else 0)
-        while known is None and len(self._edges) >= self._most_edges:
+        while known is None and len(self._edges) >= self.most_edges:
             self._make_room(edge)
-        while self._bytes + added > self._most_bytes:
+        while self._bytes + added > self.most_bytes:
             self._make_room(edge)
         self._edges[edge.edge_id] = edge
         self._bytes += added

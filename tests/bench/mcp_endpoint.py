@@ -14,6 +14,7 @@ from edged.http.connection import no_upgrade
 from edged.protocol.http_rules import Guard
 from edged.surfaces.mcp.methods import allow_no_tool
 from edged.surfaces.mcp.seams import (
+    Arrivals,
     CallerGuard,
     DirectGuard,
     ReadHead,
@@ -81,8 +82,7 @@ async def running_endpoint(
         settings=made,
         server=server_of(tools),
         guard=guard or DirectGuard(),
-        trusted_peer=trusted_peer,
-        read_head=read_head or carried_head(),
+        arrivals=Arrivals(peer=trusted_peer, read_head=read_head or carried_head()),
         names=Guard.of(host_name="bench7"),
         instrument_id_of={"psu1": "USB0::1"}.get,
         first_look=first_look,

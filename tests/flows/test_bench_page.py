@@ -41,9 +41,23 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-MOST_BYTES = 150_000
+MOST_BYTES = 160_000
 VOLTS = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
 ON = {"instrument_id": "psu1", "command_name": "output_on", "parameters": {"channel": 1}}
+
+JUDGED = """format: 1
+experiment: judged
+roles: {meter: dmm1}
+steps:
+  - for: board
+    in: {count: 2}
+    unit: "{serial}"
+    steps:
+      - {read: {v: meter.measure_dc_voltage}}
+      - {let: {serial: "{board}"}}
+      - {check: size, value: "{board}", max: 0.5}
+"""
+EMPTY = "format: 1\nexperiment: empty\nroles: {meter: dmm1}\nsteps: [{wait_s: 0.1}]\n"
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +143,7 @@ async def test_each_file_is_served_by_its_name(browser: TestClient, name: str) -
     [
         "/bench", "/bench/static/main.js", "/bench/events", "/bench/units/psu1/trace",
         "/bench/runs/x/data.csv", "/bench/runs/x/data.npz", "/bench/runs/x/report.html",
+        "/bench/runs/x/view.json",
     ],
 )  # fmt: skip
 async def test_it_is_behind_the_guard_of_the_endpoint_and_not_on_the_relay_route(
@@ -155,6 +170,7 @@ async def test_it_is_behind_the_guard_of_the_endpoint_and_not_on_the_relay_route
         "/bench/other",
         "/bench/runs/..%2f..%2fx/data.csv",
         "/bench/runs/nobody/data.csv",
+        "/bench/runs/nobody/view.json",
         "/bench/runs/nobody/data.exe",
     ],
 )
@@ -276,10 +292,13 @@ async def test_an_open_page_is_one_row_and_its_looks_are_none(
         for tool, arguments in looks.items():
             answer = await one_shot(client, tool, arguments, look)
             assert not answer["result"].get("isError"), answer
+        started = engine.tool("bench__start_experiment", text=EMPTY)["result"]["run_id"]
+        view = await (await browser.get(f"/bench/runs/{started}/view.json")).json()
+        assert view["status"]["run_id"] == started
         # What asks an instrument has its row whoever asks.
         await one_shot(client, "execute_command", VOLTS, look)
         wait_for(lambda: "execute_command" in new_tools(since))
-        assert new_tools(since) == ["execute_command", "page.open"]
+        assert new_tools(since) == ["bench__start_experiment", "execute_command", "page.open"]
     since = newest()
     await one_shot(client, "get_status", {}, look)
     await one_shot(client, "bench__history", {"limit": 1}, "invented")
@@ -442,6 +461,27 @@ async def test_a_run_is_taken_away_whole(engine: Engine, browser: TestClient) ->
         assert (await browser.get(f"/bench/runs/nobody/{name}")).status == 404
 
 
+@promise("page.experiment")
+async def test_an_experiment_of_a_former_life_has_its_units_and_verdict(
+    tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
+    with running_engine(tmp_path) as engine:
+        run_id = engine.tool("bench__start_experiment", text=JUDGED)["result"]["run_id"]
+        asked = {"run_id": run_id}
+        wait_for(
+            lambda: engine.tool("bench__control_run", **asked)["result"]["state"] == "completed"
+        )
+    with running_engine(tmp_path) as engine:
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        view = await (await browser.get(f"/bench/runs/{run_id}/view.json")).json()
+    assert (view["status"], view["verdict"]) == (None, "fail")
+    assert [(one["unit"], one["verdict"], one["failed"]) for one in view["tested"]] == [
+        ("0", "pass", []),
+        ("1", "fail", ["size"]),
+    ]
+    assert view["dimensions"] == []
+
+
 @promise("page.modes")
 async def test_off_there_is_none_and_read_answers_nothing(
     tmp_path: Path, aiohttp_client: AiohttpClient
@@ -466,7 +506,7 @@ async def test_whoever_may_not_use_the_tools_sees_no_more_on_the_page(
     with running_engine(tmp_path, config={"DIRECT_TOOLS_ALLOW": ["get_status"]}) as engine:
         browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
         assert (await browser.get("/bench")).status == 200
-        for path in ("runs/x/data.csv", "runs/x/report.html", "units/psu1/trace", "events"):
+        for path in ("runs/x/data.csv", "runs/x/view.json", "units/psu1/trace", "events"):
             assert (await browser.get(f"/bench/{path}")).status == 403, path
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await browser.ws_connect("/bench/events")
@@ -486,6 +526,10 @@ async def test_the_page_shows_rows_of_the_tools_that_the_owner_allows_and_no_oth
             engine.tool("get_status")
             event = await told(socket, "audit")
             assert event["data"]["tool"] == "get_status"
+        # How an experiment stands is what bench__control_run tells.
+        run_id = engine.tool("bench__start_experiment", text=EMPTY)["result"]["run_id"]
+        view = await (await browser.get(f"/bench/runs/{run_id}/view.json")).json()
+        assert view["status"] is None
 
 
 @promise("page.origins")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,12 @@ def state_of(engine: Engine, run_id: str) -> dict[str, Any]:
 def started(engine: Engine, file: str) -> str:
     done = edged(engine, "start", file, "--detach", "--json")
     return str(json.loads(done.stdout)["run_id"])
+
+
+def answer(engine: Engine, run_id: str, value: str) -> None:
+    """Answer the open question; within 0.3 s of it that is refused."""
+    words = ("experiment", "answer", run_id, value, "--state-dir", str(engine.state_dir))
+    first(lambda: command_line.edged(*words).returncode == 0)
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
@@ -146,9 +153,7 @@ def test_a_detached_run_is_paused_noted_answered_and_ends(engine: Engine, tmp_pa
     assert "a smell of burning" in edged(engine, "note", run_id, "a smell of burning").stdout
     edged(engine, "answer", run_id, "perhaps", status=ExitStatus.ERROR)
     edged(engine, "answer", run_id, "yes", "--question", "9", status=ExitStatus.ERROR)
-    first(lambda: command_line.edged(
-        "experiment", "answer", run_id, "yes", "--state-dir", str(engine.state_dir)
-    ).returncode == 0)  # fmt: skip
+    answer(engine, run_id, "yes")
     assert "state       completed\n" in edged(engine, "watch", run_id).stdout
 
 
@@ -207,6 +212,60 @@ def test_ctrl_c_leaves_the_run_alone_and_says_so(engine: Engine, tmp_path: Path)
     assert process.returncode == ExitStatus.INTERRUPTED
     assert state_of(engine, run_id)["state"] == "running"
     edged(engine, "abort", run_id)
+
+
+def test_a_watcher_without_a_terminal_is_told_how_to_answer(engine: Engine, tmp_path: Path) -> None:
+    run_id = started(engine, written(tmp_path, WAITS))
+    said = f"Go on? [yes/no]  Answer it with: edged experiment answer {run_id} VALUE"
+    words = ("experiment", "watch", run_id, "--state-dir", str(engine.state_dir))
+    command = [sys.executable, "-m", "edged", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert said in process.stdout.readline()
+        assert said in edged(engine, "pause", run_id).stdout
+        edged(engine, "resume", run_id)
+        answer(engine, run_id, "yes")
+        assert "completed" in process.stdout.read()
+
+
+def test_a_plan_to_begin_with_has_the_units_that_are_given() -> None:
+    shown = command_line.edged("experiment", "new", "map", "--role", "gate=smu7").stdout
+    assert "roles: {gate: smu7, drain: smu2}\n" in shown
+    refused = command_line.edged("experiment", "new", "map", "--role", "base=smu7")
+    assert (refused.returncode, refused.stdout) == (ExitStatus.USAGE, "")
+
+
+def test_a_draft_of_what_was_sent_by_hand_passes_the_check(engine: Engine, tmp_path: Path) -> None:
+    def send(unit: str, command: str, **parameters: Any) -> None:
+        asked = {"instrument_id": unit, "command_name": command, "parameters": parameters}
+        told = engine.tool("execute_command", **asked)
+        assert not told["is_error"], told
+
+    since = datetime.now().astimezone().isoformat()
+    said = edged(engine, "from-history", "--since", since, status=ExitStatus.USAGE).stderr
+    assert "No command was sent by hand" in said
+    send("psu1", "output_on", channel=1)
+    for voltage in (1, 2.5, 4):
+        send("psu1", "set_voltage", channel=1, voltage=voltage)
+        send("dmm1", "measure_dc_voltage")
+        send("psu1", "measure_current", channel=1)
+    engine.tool("send_scpi", instrument_id="dmm1", scpi_command="*CLS")
+    send("psu1", "output_off", channel=1)
+    file = str(tmp_path / "draft.yaml")
+    done = edged(engine, "from-history", "--since", since, "--output", file)
+    assert (done.stdout, done.stderr) == ("", "")
+    text = Path(file).read_text()
+    assert "    in: [1, 2.5, 4]\n" in text
+    assert "  # send_scpi at dmm1: *CLS\n" in text
+    assert text.endswith("finally:\n  - {command: psu1.output_off, parameters: {channel: 1}}\n")
+    assert "points         3\n" in edged(engine, "check", file).stdout
+    shown = edged(engine, "start", file).stdout
+    assert "state       completed\n" in shown
+    told = json.loads(edged(engine, "from-history", "--since", since, "--json").stdout)
+    assert (told["plan"], told["ok"], told["points"]) == (text, True, 3)
+    only = edged(engine, "from-history", "--since", since, "--unit", "dmm1").stdout
+    assert "roles: {dmm1: dmm1}\n" in only
+    edged(engine, "from-history", "--since", since, "--unit", "dmm7", status=ExitStatus.USAGE)
 
 
 async def test_agents_read_the_grammar_the_schema_and_saved_experiments(engine: Engine) -> None:

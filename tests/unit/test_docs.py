@@ -100,7 +100,7 @@ def is_understood(command: str) -> bool:
     if verb not in VERBS:
         return False
     known = usage(verb).options
-    if rest and re.fullmatch(r"[a-z]+", rest[0]):
+    if rest and re.fullmatch(r"[a-z][a-z-]*", rest[0]):
         if usage(verb).subverbs and rest[0] not in usage(verb).subverbs:
             return False
         known += usage(verb, rest[0]).options

@@ -507,7 +507,7 @@ async def test_every_bad_fleet_token_that_a_hostile_front_sends_is_refused_by_th
 ) -> None:
     front = await bench.front()
     edge = await bench.edge()
-    reach = front.fleet._desk._reach
+    reach = front.fleet._desk.reach
     bad = {
         **lasting_bad_fleet_tokens(bench.issuer),
         "of other edges": bench.token(edges_allow=["edge-2"]),

@@ -37,6 +37,10 @@ from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
 if TYPE_CHECKING:
     from edged.config.load import LoadedConfig
 
+WHEN: Final = "an age (90s, 15m, 2h, 7d), a time of today (08:00), or 2026-11-21T08:00"
+AGE: Final = r"(\d+)\s*([smhd])"
+AGE_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+TIME_OF_DAY: Final = r"\d\d:\d\d(:\d\d)?"
 NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 WHOLE: Final = r"[+-]?[0-9]+"
 PLAIN_PATH: Final = r"(?:/[A-Za-z0-9_.-]+)+"
@@ -61,6 +65,32 @@ def number(text: str) -> int | float:
         message = f"{text!r} is not a number"
         raise ValueError(message)
     return value
+
+
+def moment(text: str | None) -> int | None:
+    """Unix epoch milliseconds of an age or a time; local time unless it says otherwise.
+
+    Raises:
+        Invalid: it is neither.
+    """
+    # Late: most verbs need no time.
+    from datetime import UTC, datetime, timedelta
+
+    if text is None:
+        return None
+    text = text.strip()
+    if found := re.fullmatch(AGE, text):
+        age = timedelta(**{AGE_UNITS[found.group(2)]: int(found.group(1))})
+        return max(0, int((datetime.now(UTC) - age).timestamp() * 1000))
+    try:
+        if re.fullmatch(TIME_OF_DAY, text):
+            text = f"{datetime.now().astimezone().date()}T{text}"
+        return max(0, int(datetime.fromisoformat(text).astimezone().timestamp() * 1000))
+    except (ValueError, OverflowError, OSError) as error:
+        raise Invalid(
+            f"{text!r} is not a time.",
+            remedy="Write an age (15m, 2h, 7d), 08:00, or 2026-11-21T08:00.",
+        ) from error
 
 
 def finite(text: str) -> float:

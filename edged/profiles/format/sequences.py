@@ -42,6 +42,7 @@ from edged.profiles.model import (
     is_sequence_dangerous,
 )
 from edged.profiles.template import optional_names
+from edged.record import part
 from edged.schema.fields import (
     Fields,
     Gathering,
@@ -311,26 +312,20 @@ class _Unjudged(Exception):
     """A step runs a command that cannot be read."""
 
 
+@part
 class _StepReader:
     """Reads steps in order and knows which names have a value by then."""
 
-    def __init__(
-        self,
-        owner: str,
-        commands: Mapping[str, Command],
-        broken: Collection[str],
-        names: set[str],
-    ) -> None:
-        self._owner = owner
-        self._commands = commands
-        self._broken = broken
-        self.names = names
-        self._count = 0
+    owner: str
+    commands: Mapping[str, Command]
+    broken: Collection[str]
+    names: set[str]
+    _count: int = 0
 
     def steps(self, node: Node, owner: str, depth: int) -> tuple[Step, ...]:
         """The steps of one list."""
         if depth > MAX_NESTING:
-            message = f"{self._owner}: loops are nested deeper than {MAX_NESTING}."
+            message = f"{self.owner}: loops are nested deeper than {MAX_NESTING}."
             raise complaint(node.mark, message)
         gathering = Gathering()
         found: list[Step] = []
@@ -351,7 +346,7 @@ class _StepReader:
         if isinstance(saved, ScalarNode):
             pieces = {
                 name
-                for command in self._commands.values()
+                for command in self.commands.values()
                 for name in answer_fields(command.returns)
             }
             self.names |= {saved.text, *(f"{saved.text}_{piece}" for piece in pieces)}
@@ -359,15 +354,15 @@ class _StepReader:
     def _step(self, node: Node, depth: int) -> Step:
         self._count += 1
         if self._count > _MOST_STEPS:
-            raise complaint(node.mark, f"{self._owner} has more than {_MOST_STEPS} steps.")
-        entries = map_of(node, f"{self._owner}: a step").entries
+            raise complaint(node.mark, f"{self.owner} has more than {_MOST_STEPS} steps.")
+        entries = map_of(node, f"{self.owner}: a step").entries
         kinds = [kind for kind in STEPS if kind in entries]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "none"
-            message = f"{self._owner}: a step is exactly one of {', '.join(STEPS)}; "
+            message = f"{self.owner}: a step is exactly one of {', '.join(STEPS)}; "
             unknown = next((nearest(k, STEPS) for k in entries if k not in STEPS), "")
             raise complaint(node.mark, f"{message}this has {found}.", unknown)
-        fields = STEPS[kinds[0]].fields(node, f"{self._owner}: {kinds[0]}")
+        fields = STEPS[kinds[0]].fields(node, f"{self.owner}: {kinds[0]}")
         match kinds[0]:
             case "command":
                 return self._command_step(fields)
@@ -397,14 +392,14 @@ class _StepReader:
         return CommandStep(command=command.name, parameters=values, save_as=save_as)
 
     def _command(self, node: Node, name: str) -> Command:
-        command = self._commands.get(name)
-        if command is None and name in self._broken:
+        command = self.commands.get(name)
+        if command is None and name in self.broken:
             raise _Unjudged
         if command is None:
-            message = f'{self._owner}: there is no command "{name}".'
-            raise complaint(node.mark, message, nearest(name, self._commands))
+            message = f'{self.owner}: there is no command "{name}".'
+            raise complaint(node.mark, message, nearest(name, self.commands))
         if command.requires_sweep:
-            message = f"{self._owner}: {name} requires a sweep, so no step may run it."
+            message = f"{self.owner}: {name} requires a sweep, so no step may run it."
             raise complaint(node.mark, message)
         return command
 
@@ -413,19 +408,19 @@ class _StepReader:
         entries = {} if node is None else node.entries
         for name in entries:
             if node is not None and name not in command.parameters:
-                message = f'{self._owner}: {command.name} has no parameter "{name}".'
+                message = f'{self.owner}: {command.name} has no parameter "{name}".'
                 raise complaint(node.keys[name].mark, message, nearest(name, command.parameters))
         optional = optional_names(command.scpi)
         for name, parameter in command.parameters.items():
             if name not in entries and parameter.default is None and name not in optional:
-                message = f"{self._owner}: {command.name} needs {name}, which this step lacks."
+                message = f"{self.owner}: {command.name} needs {name}, which this step lacks."
                 raise complaint(fields.mark, message)
         if node is None:
             return {}
         return _values_of(node, lambda name, entry: self._argument(entry, command, name))
 
     def _argument(self, node: Node, command: Command, name: str) -> object:
-        owner = f"{self._owner}: {command.name}.{name}"
+        owner = f"{self.owner}: {command.name}.{name}"
         value = checked_value(node, owner, self.names)
         if expression_text(value, is_bare=False) is None:
             return read_value(node, command.parameters[name], owner)

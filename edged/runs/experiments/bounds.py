@@ -10,12 +10,11 @@ from typing import Any, Final
 from edged.actions.caller import Approval
 from edged.actions.envelope import Allowed, Envelope, EnvelopeRow, OpenEnvelope
 from edged.clock import Clock
-from edged.experiments.check import Asked, Checked
+from edged.experiments.check import LONGEST_H, MOST_SENT, Asked, Checked
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command
 from edged.runs.units import unit_of_instrument
 
-LONGEST_H: Final = 12.0
 SHORTEST_H: Final = 0.25
 """Unless the plan says ``at_most_h``: twice what it likely takes, within these."""
 
@@ -101,7 +100,7 @@ def _row(asked: Asked, checked: Checked, instrument: Instrument) -> EnvelopeRow 
         command=asked.command,
         parameters=_parameters(asked, checked, command, moved),
         rate=asked.rate,
-        most=0 if moved else round(asked.count),
+        most=0 if moved or asked.count >= MOST_SENT else round(asked.count),
         is_last=asked.is_last,
     )
 

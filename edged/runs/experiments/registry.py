@@ -19,15 +19,8 @@ from edged.actions.action import Action, Purpose, SendLines
 from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
-from edged.errors import (
-    Conflict,
-    EdgedError,
-    ErrorCode,
-    Failed,
-    Invalid,
-    NotFound,
-)
-from edged.experiments.check import Checked, PlanCheck
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.experiments.check import Checked, PlanCheck, answer_unit
 from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
@@ -41,7 +34,7 @@ from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import RowSink, RunLeases
+from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
@@ -83,6 +76,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
     Args:
         leases: gives a run the units that it writes to.
         make_html: makes the report of a run.
+        new_plan: judges how often all steps of a run are sent.
 
     Attributes:
         left: those that a former life of the daemon has left interrupted.
@@ -96,8 +90,10 @@ class Experiments(RunsOfKind[ExperimentRun]):
         recorder: RunRegistry,
         leases: RunLeases,
         make_html: Callable[[str], Awaitable[bytes]],
+        new_plan: NewPlan,
     ) -> None:
         super().__init__(registry)
+        self._new_plan = new_plan
         self._recorder = recorder
         self._leases = leases
         self._make_html = make_html
@@ -128,7 +124,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
             return None, bad.problems
         # What a person has approved is compared as a whole; see ``start``.
         caller = replace(action.caller, approval=None)
-        view = View(bench=self._bench, caller=caller, tool=action.tool, scope=experiment.name)
+        view = View(
+            bench=self._bench,
+            caller=caller,
+            tool=action.tool,
+            scope=experiment.name,
+            plan=self._new_plan(),
+        )
         work = PlanCheck(experiment, view, roles, parameters)
         work.bind()
         await asyncio.to_thread(work.look_through)
@@ -136,6 +138,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
+        work.spend()
         checked = work.result()
         if checked is None:
             return None, tuple(work.problems)
@@ -280,7 +283,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 started_ms=started_ms,
                 dimensions=dimensions_of(checked),
                 checks=checks_of(plan.experiment.steps),
-                tables={name: (Column(name=name),) for name in plan.experiment.logs},
+                tables=tables_of(checked),
                 files={"plan.yaml": _source(plan), "resolved.json": _resolved(plan)},
                 details={
                     "plan_id": plan.plan_id,
@@ -289,6 +292,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                     "part": dict(plan.experiment.part),
                     "approval": approval.approval_id or None,
                     **_reports_told(plan.experiment),
+                    "plots": [plot.told() for plot in plan.experiment.plots],
                 },
             ),
             caller=caller,
@@ -516,6 +520,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
         left = self.left.get(run_id)
         return left.told() if left else self.find(run_id).told(self._bench.clock.monotonic())
 
+    def seen(self, run_id: str) -> dict[str, Any] | None:
+        """How one stands, for a view; ``None``: it is not in memory."""
+        run = self._get(run_id)
+        if run is None:
+            return None
+        return {**run.told(self._bench.clock.monotonic()), "can_skip": run.waiting is not None}
+
     def pause(self, run: ExperimentRun, reason: str) -> None:
         """At the next step boundary; a step that waits or looks is frozen.
 
@@ -637,21 +648,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if not going:
             return ()
         now = self._bench.clock.monotonic()
-        return tuple(
-            {
-                "run_id": run.run_id,
-                "experiment": run.checked.experiment.name,
-                "state": run.status,
-                "instrument_ids": list(run.instrument_ids),
-                "step": run.path or None,
-                "rows": run.rows,
-                "question": run.question.told() if run.question is not None else None,
-                "elapsed_s": round(run.elapsed_s(now), 1),
-                "started_ms": run.started_ms,
-                "who": run.caller.who,
-            }
-            for run in going
-        )
+        return tuple(run.summary(now) for run in going)
 
 
 def columns_of(checked: Checked) -> tuple[Column, ...]:
@@ -665,6 +662,16 @@ def columns_of(checked: Checked) -> tuple[Column, ...]:
         for column in checked.columns
     ]
     return (*values, *read, Column(name="flags", is_text=True))
+
+
+def tables_of(checked: Checked) -> dict[str, tuple[Column, ...]]:
+    """The table of each entry of ``log``, with the unit of what it reads."""
+    found: dict[str, tuple[Column, ...]] = {}
+    for name, log in checked.experiment.logs.items():
+        target = log.command
+        command = checked.units[target.role].commands.get(target.command)
+        found[name] = (Column(name=name, unit=answer_unit(command, target.member)),)
+    return found
 
 
 def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:

@@ -361,6 +361,24 @@ class ExperimentRun(PlanRun):
             told["under_test"] = self.under_test.told() if self.under_test else None
         return told
 
+    def summary(self, now_s: float) -> dict[str, Any]:
+        """How it stands, as get_status has it."""
+        elapsed = self.elapsed_s(now_s)
+        return {
+            "run_id": self.run_id,
+            "experiment": self.checked.experiment.name,
+            "state": self.status,
+            "instrument_ids": list(self.instrument_ids),
+            "step": self.path or None,
+            "rows": self.rows,
+            "total": self.progress()[1],
+            "question": self.question.told() if self.question is not None else None,
+            "elapsed_s": round(elapsed, 1),
+            "eta_s": self._eta_s(elapsed),
+            "started_ms": self.started_ms,
+            "who": self.caller.who,
+        }
+
     def _eta_s(self, elapsed: float) -> float | None:
         if self.state in OVER:
             return None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NeedsApproval, NotFound
-from edged.experiments.check import RoleUnit
+from edged.experiments.check import Judgement, RoleUnit
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, SweepPlan
 from edged.record import record
 from edged.runs.bench import Bench
+from edged.runs.ports import StepPlan
 from edged.runs.sweeps.sweep import SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.yaml.tree import Scalar
@@ -25,6 +26,7 @@ class View:
     Attributes:
         tool: as the caller called it.
         scope: the experiment's name.
+        plan: takes all that is sent, for the budgets.
         asks: by the ids of units: a step of theirs that a person must approve.
     """
 
@@ -32,6 +34,7 @@ class View:
     caller: Caller
     tool: str
     scope: str
+    plan: StepPlan
     asks: dict[str, NeedsApproval] = field(default_factory=dict)
     _units: dict[str, Instrument] = field(default_factory=dict)
 
@@ -65,10 +68,38 @@ class View:
         is_last: bool,
         ranged: frozenset[str],
     ) -> tuple[str, ...]:
+        action = self._action(unit, command, values, is_step=is_step, is_last=is_last)
+        try:
+            return self.bench.precheck(replace(action, ranged=ranged))
+        except NeedsApproval as needed:
+            # Who starts it is asked about all of it at once.
+            self.asks.setdefault(unit.id, needed)
+            return needed.lines
+
+    def spend(self, one: Judgement, at_s: float, count: int, every_s: float) -> None:
+        if not self._units[one.unit.id].rules.budget:
+            return
+        given = {"is_step": one.is_step, "is_last": one.is_last}
+        action = self._action(one.unit, one.command, one.values, **given)
+        try:
+            lines = self.bench.precheck(action)
+        except NeedsApproval as needed:
+            lines = needed.lines
+        self.plan.add(action, lines, at_s, count=count, every_s=every_s)
+
+    def _action(
+        self,
+        unit: RoleUnit,
+        command: Command,
+        values: Mapping[str, Scalar],
+        *,
+        is_step: bool,
+        is_last: bool,
+    ) -> RunCommand:
         purpose = Purpose.SWEEP_STEP if is_step else Purpose.SEQUENCE_STEP
         if command.is_query or is_last:
             purpose = Purpose.MEASURE if command.is_query else Purpose.FINALLY_STEP
-        action = RunCommand(
+        return RunCommand(
             tool=self.tool,
             caller=self.caller.nested(tool=self.tool, scope=self.scope, on_behalf_of="check"),
             action_id=self.bench.new_id(),
@@ -77,14 +108,7 @@ class View:
             parameters=values,
             purpose=purpose,
             rate=1.0 if is_step else 0.0,
-            ranged=ranged,
         )
-        try:
-            return self.bench.precheck(action)
-        except NeedsApproval as needed:
-            # Who starts it is asked about all of it at once.
-            self.asks.setdefault(unit.id, needed)
-            return needed.lines
 
     def fastest(self, unit: RoleUnit, command: Command) -> float | None:
         instrument = self._units[unit.id]

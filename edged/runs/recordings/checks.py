@@ -253,13 +253,3 @@ def _result(
         began_ms=min(times),
         ended_ms=max(times),
     )
-
-
-def run_verdict(results: Sequence[UnitResult]) -> UnitVerdict:
-    """The verdict of a run: the worst of its units, each at its last try."""
-    last = {result.unit: result.verdict for result in sorted(results, key=_try_number)}
-    return worst(last.values())
-
-
-def _try_number(result: UnitResult) -> int:
-    return result.try_number

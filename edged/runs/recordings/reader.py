@@ -32,12 +32,20 @@ from edged.runs.points import as_base64
 from edged.runs.recordings.checks import (
     Check,
     UnitResult,
+    UnitVerdict,
     check_of,
     unit_results,
     valid_checks,
 )
 from edged.runs.recordings.data_nc import netcdf_bytes
-from edged.runs.recordings.files import CHECKS_FILE, META_FILE, NC_FILE, ROWS_FILE
+from edged.runs.recordings.files import (
+    CHECKS_FILE,
+    META_FILE,
+    NC_FILE,
+    ROWS_FILE,
+    read_dimensions,
+    table_file,
+)
 from edged.runs.recordings.formats import (
     archive_bytes,
     member_bytes,
@@ -46,9 +54,15 @@ from edged.runs.recordings.formats import (
     text_npy_bytes,
 )
 from edged.runs.recordings.table import PageWish, cell_value, read_page, rows_of, stats_of
+from edged.runs.run_head import ELAPSED
+from edged.yaml.tree import Scalar
 
 FORMATS: Final = ("csv", "jsonl", "npz", "nc", "junit", "openhtf")
 MAX_ROWS: Final = 10_000
+MOST_VALUES: Final = 2_000
+"""Of a loop in a view: a picture has no more columns."""
+MOST_LOGGED: Final = 500
+MOST_TESTED: Final = 200
 MOST_NAMES: Final = 1_000
 """Recordings among which one is looked for that somebody may have meant."""
 CHUNK_BYTES: Final = 1024 * 1024
@@ -217,6 +231,72 @@ def page_of_run(root: Path, run_id: str, wish: PageWish) -> dict[str, Any]:
         "rows": page.rows,
         "total_rows": page.total,
         "statistics": statistics,
+    }
+
+
+def view_of_run(root: Path, run_id: str) -> dict[str, Any]:
+    """What a view of an experiment shows beside its rows.
+
+    Returns {verdict, dimensions, plots, logs, tested}. ``dimensions`` are the loops, the outermost
+    first: {name, unit, values}. ``logs`` are the tables of ``log`` that a plot draws: {columns,
+    units, rows}, each so many-th row where there are many.
+    ``tested`` are the units under test, the newest ones: {unit, try, verdict, failed}. All are
+    empty for other runs.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    directory = find_run(root, run_id)
+    meta = read_meta(directory)
+    plots = (meta.get("details") or {}).get("plots") or []
+    tables = meta.get("tables") or {}
+    with _reading(directory):
+        dimensions = read_dimensions(directory)
+    results = [one for one in _results(directory, meta) if one.unit]
+    return {
+        "verdict": (meta.get("summary") or {}).get("verdict"),
+        "dimensions": [
+            {"name": one.name, "unit": one.unit, "values": _few(one.values)} for one in dimensions
+        ],
+        "plots": plots,
+        "logs": {
+            name: _sparse(directory / table_file(name), columns)
+            for name, columns in tables.items()
+            if any(plot.get("line") == name for plot in plots)
+        },
+        "tested": [
+            {
+                "unit": one.unit,
+                "try": one.try_number,
+                "verdict": one.verdict.value,
+                "failed": [
+                    check.name
+                    for check in one.checks
+                    if check.verdict in {UnitVerdict.FAIL, UnitVerdict.ERROR}
+                ],
+            }
+            for one in results[-MOST_TESTED:]
+        ],
+    }
+
+
+def _few(values: tuple[Scalar, ...] | None) -> tuple[Scalar, ...] | None:
+    return values if values is not None and len(values) <= MOST_VALUES else None
+
+
+def _sparse(path: Path, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows of a table, evenly spaced; none of one that has not begun."""
+    if not path.exists():
+        return {"columns": [], "units": [], "rows": []}
+    total = read_page(path, PageWish(first=0, most=0)).total
+    every = max(1, math.ceil(total / MOST_LOGGED))
+    page = read_page(path, PageWish(first=0, most=MOST_LOGGED, every=every))
+    units = {column["name"]: column["unit"] for column in columns} | {ELAPSED.name: ELAPSED.unit}
+    return {
+        "columns": list(page.columns),
+        "units": [units.get(name, "") for name in page.columns],
+        "rows": page.rows,
     }
 
 

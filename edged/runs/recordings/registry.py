@@ -30,7 +30,7 @@ from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.files import make_directory
-from edged.record import record
+from edged.record import part, record
 from edged.runs.bench import Bench
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.runs.recordings.checks import COLUMNS as CHECK_COLUMNS
@@ -70,50 +70,53 @@ MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 TOO_SLOW: Final = "The disk was too slow."
 
 
+@part
 class Recording:
     """One recording; implements ``ports.RowSink``. Its files are touched by the book alone."""
 
-    def __init__(
-        self, *, head: RunHead, meta: dict[str, Any], book: RunRegistry, clock: Clock
-    ) -> None:
-        self.head = head
-        self.meta = meta
-        self.files: RunFiles | None = None
-        # data.nc; only of an experiment, and only while the disk takes it.
-        self.cells: CellFile | None = None
-        # Why there is no recording at all; empty where there is one.
-        self.refused = ""
-        # Why the disk does not take what waits; empty when it does.
-        self.refusal = ""
-        # meta.json is to be written anew.
-        self.is_meta_owed = False
-        # How its run has ended, though meta.json does not say so yet; empty while it has not.
-        self.ends_as = ""
-        # What has ended and waits to be written to its end.
-        self.has_ended = False
-        # Its end was written, or the disk has refused it.
-        self.closed = asyncio.Event()
-        self.noted: dict[str, Any] = {}
-        self.harm_told = ""
-        # Of what is on the disk; added to by the thread that writes.
-        self.statistics = TableStats([column.name for column in head.recorded])
-        # By the name of the file; what is no table has objects.
-        self.rows: dict[str, list[Any]] = {}
-        self.arrays: list[Array] = []
-        self.settings: asyncio.Task[None] | None = None
-        self._book = book
-        self._clock = clock
-        self._has_elapsed = head.has_elapsed
-        self._begun_s = clock.monotonic()
-        # Of an experiment: which attempt this is, and the rows of checks.csv.
-        self.attempt = 1
-        self.check_count = 0
-        self._row_count = 0
-        self._array_count = 0
-        self._rows_lost = 0
-        self._arrays_lost = 0
-        self._why_lost = ""
-        self._waiting_bytes = 0
+    head: RunHead
+    meta: dict[str, Any]
+    book: RunRegistry
+    clock: Clock
+    # Of what is on the disk; added to by the thread that writes.
+    statistics: TableStats = field(init=False)
+    _has_elapsed: bool = field(init=False)
+    _begun_s: float = field(init=False)
+    files: RunFiles | None = None
+    # data.nc; only of an experiment, and only while the disk takes it.
+    cells: CellFile | None = None
+    # Why there is no recording at all; empty where there is one.
+    refused: str = ""
+    # Why the disk does not take what waits; empty when it does.
+    refusal: str = ""
+    # meta.json is to be written anew.
+    is_meta_owed: bool = False
+    # How its run has ended, though meta.json does not say so yet; empty while it has not.
+    ends_as: str = ""
+    # What has ended and waits to be written to its end.
+    has_ended: bool = False
+    # Its end was written, or the disk has refused it.
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    noted: dict[str, Any] = field(default_factory=dict)
+    harm_told: str = ""
+    # By the name of the file; what is no table has objects.
+    rows: dict[str, list[Any]] = field(default_factory=dict)
+    arrays: list[Array] = field(default_factory=list)
+    settings: asyncio.Task[None] | None = None
+    # Of an experiment: which attempt this is, and the rows of checks.csv.
+    attempt: int = 1
+    check_count: int = 0
+    _row_count: int = 0
+    _array_count: int = 0
+    _rows_lost: int = 0
+    _arrays_lost: int = 0
+    _why_lost: str = ""
+    _waiting_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.statistics = TableStats([column.name for column in self.head.recorded])
+        self._has_elapsed = self.head.has_elapsed
+        self._begun_s = self.clock.monotonic()
 
     def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
         before = (*places, self.attempt) if self.head.kind is RunKind.EXPERIMENT else ()
@@ -121,7 +124,7 @@ class Recording:
         if self._take(ROWS_FILE, (*before, *row, *after)):
             self._row_count += 1
             if self._row_count == 1:
-                self._book.note_first_row(self)
+                self.book.note_first_row(self)
 
     def append_to(self, table: str, row: Sequence[Scalar | None]) -> None:
         self._take(table_file(table), (*row, self._elapsed_s()))
@@ -130,11 +133,11 @@ class Recording:
         self.check_count += self._take(CHECKS_FILE, cells_of(check))
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
-        begins = {"time_ms": self._clock.wall_ms(), "elapsed_s": self._elapsed_s(), "event": name}
+        begins = {"time_ms": self.clock.wall_ms(), "elapsed_s": self._elapsed_s(), "event": name}
         self._take(EVENTS_FILE, {**begins, **fields})
 
     async def written(self) -> bool:
-        await self._book.write(self)
+        await self.book.write(self)
         return not self.rows and not self.arrays and self.files is not None
 
     def _take(self, file: str, row: Any) -> bool:
@@ -150,7 +153,7 @@ class Recording:
         return True
 
     def _elapsed_s(self) -> float:
-        return round(self._clock.monotonic() - self._begun_s, 6)
+        return round(self.clock.monotonic() - self._begun_s, 6)
 
     def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
         if self.files is None:
@@ -203,7 +206,7 @@ class Recording:
         self._array_count -= len(arrays)
 
     async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
-        await self._book.close(self, status, summary or {})
+        await self.book.close(self, status, summary or {})
 
     def take(self) -> tuple[dict[str, list[Any]], list[Array]]:
         """What waits to be written; it is waiting no longer."""
@@ -227,8 +230,8 @@ class Recording:
         self.attempt = len(left.meta["resumes"]) + 1
         self.check_count = left.checks
         # The monotonic clock may be another one; and time never goes back in a table.
-        by_wall_s = (self._clock.wall_ms() - left.meta["started_ms"]) / 1000
-        self._begun_s = self._clock.monotonic() - max(by_wall_s, left.elapsed_s)
+        by_wall_s = (self.clock.wall_ms() - left.meta["started_ms"]) / 1000
+        self._begun_s = self.clock.monotonic() - max(by_wall_s, left.elapsed_s)
 
     def told_meta(self, *, is_whole: bool = False) -> dict[str, Any]:
         """meta.json as of now.

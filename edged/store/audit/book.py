@@ -27,7 +27,7 @@ import structlog
 
 from edged.clock import RELEASED_MS, Clock
 from edged.errors import Failed
-from edged.record import record
+from edged.record import part, record
 from edged.store.audit.chain import Chain, RepeatedRow, Shelf
 from edged.store.audit.history import CallFilter, Calls, find_calls
 from edged.store.audit.queries import (
@@ -42,7 +42,8 @@ from edged.store.audit.row import RETENTION_TOOL, AuditRow, Entry, Phase, storab
 from edged.store.audit.run_rows import RunRows, find_run_rows
 from edged.store.audit.verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.database import Database, Written
-from edged.store.writer import Opening
+from edged.store.head_mark import HeadMark
+from edged.store.writer import DirtyFlag, Opening
 
 LIGHT_LIMIT: Final = 8_192
 """Waiting rows beyond which reads and refusals are only counted: a second of fast traffic."""
@@ -62,47 +63,49 @@ RETIRE_WITHIN_S: Final = 30.0
 Follower = Callable[[tuple[AuditRow, ...]], None]
 
 
+@part
 class Audit:
     """The audit of one database.
 
-    Args:
+    Attributes:
         database: where it is kept; the audit attaches itself.
         clock: for the times of its own rows.
-
-    Attributes:
         newest_before_ms: when the newest row was written that an earlier life has left.
         loss: which rows are lost, as was found in this life; a sentence, or empty.
     """
 
-    def __init__(self, *, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-        self._followers: list[Follower] = []
-        self.newest_before_ms: int | None = None
-        self.loss = ""
-        self._is_loaded = False
-        # Retention and verification must not meet: one removes what the other counts.
-        self._pruning = asyncio.Lock()
-        # Appended to by the loop's thread, taken from by the store thread: time, action's id, what
-        # is told of it, duration, four items a row. Flat, because every tuple that waits would be
-        # one more thing for the garbage collector to walk through, again and again.
-        self._pending: collections.deque[Any] = collections.deque()
-        # How many entries were only counted, ever; and since when the newest of them.
-        self._uncounted_since_ms = 0
-        self._lost = 0
-        # The store thread's own from here: the items of rows made, how many of them are in the
-        # running transaction, news that must come first, and how many lost entries have their row.
-        self._chain = Chain()
-        self._mark = database.head_mark
-        # The running transaction has a row that somebody relies on: it is synced.
-        self._is_relied_on = False
-        self._shelf = Shelf()
-        self._backlog: list[Any] = []
-        self._in_group = 0
-        self._news: tuple[str, ...] = ()
-        self._lost_written = 0
-        self._lost_in_group = 0
-        self._flag = database.attach(self, settle=self.settle)
+    database: Database
+    clock: Clock
+    _mark: HeadMark = field(init=False)
+    _flag: DirtyFlag = field(init=False)
+    _followers: list[Follower] = field(default_factory=list)
+    newest_before_ms: int | None = None
+    loss: str = ""
+    _is_loaded: bool = False
+    # Retention and verification must not meet: one removes what the other counts.
+    _pruning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Appended to by the loop's thread, taken from by the store thread: time, action's id, what
+    # is told of it, duration, four items a row. Flat, because every tuple that waits would be
+    # one more thing for the garbage collector to walk through, again and again.
+    _pending: collections.deque[Any] = field(default_factory=collections.deque)
+    # How many entries were only counted, ever; and since when the newest of them.
+    _uncounted_since_ms: int = 0
+    _lost: int = 0
+    # The store thread's own from here: the items of rows made, how many of them are in the
+    # running transaction, news that must come first, and how many lost entries have their row.
+    _chain: Chain = field(default_factory=Chain)
+    # The running transaction has a row that somebody relies on: it is synced.
+    _is_relied_on: bool = False
+    _shelf: Shelf = field(default_factory=Shelf)
+    _backlog: list[Any] = field(default_factory=list)
+    _in_group: int = 0
+    _news: tuple[str, ...] = ()
+    _lost_written: int = 0
+    _lost_in_group: int = 0
+
+    def __post_init__(self) -> None:
+        self._mark = self.database.head_mark
+        self._flag = self.database.attach(self, settle=self.settle)
 
     # What the event loop calls.
 
@@ -115,7 +118,7 @@ class Audit:
         """
         # Weighty, so that the row says all of it by itself.
         intent = entry if entry.is_weighty else entry._replace(is_weighty=True)
-        return self._database.submit(partial(self._append_intent, intent))
+        return self.database.submit(partial(self._append_intent, intent))
 
     def _append_intent(self, intent: Entry, connection: sqlite3.Connection) -> None:
         self._is_relied_on = self._flag.is_open = True
@@ -148,7 +151,7 @@ class Audit:
         """
         pending = self._pending
         if time_ms is None:
-            time_ms = self._clock.wall_ns() // 1_000_000
+            time_ms = self.clock.wall_ns() // 1_000_000
         waiting = (len(pending) + len(self._backlog)) // ITEMS
         if waiting >= LIGHT_LIMIT and (waiting >= WEIGHTY_LIMIT or not is_weighty):
             if self._lost == self._lost_written:
@@ -161,9 +164,9 @@ class Audit:
         # The store thread takes all that is pending: who is not the first need not ring.
         self._flag.is_raised = True
         if is_weighty or waiting == ROWS_IN_GROUP:
-            self._database.nudge(is_soon=True)
+            self.database.nudge(is_soon=True)
         elif len(pending) == ITEMS:
-            self._database.nudge()
+            self.database.nudge()
 
     def event(self, name: str, text: str, *, instrument: str = "", part: str = "engine") -> None:
         """Have a row written about something that nobody called for (``engine.started``).
@@ -188,7 +191,7 @@ class Audit:
             return 0.0
         # No number: it is taking it just now.
         is_time = isinstance(oldest_ms, int)
-        return max(0.0, (self._clock.wall_ms() - oldest_ms) / 1000) if is_time else 0.0
+        return max(0.0, (self.clock.wall_ms() - oldest_ms) / 1000) if is_time else 0.0
 
     @property
     def lost(self) -> int:
@@ -211,8 +214,8 @@ class Audit:
         Raises:
             Failed: STORE_FAILED, the database cannot be read.
         """
-        await self._database.flush()
-        return await self._database.read(
+        await self.database.flush()
+        return await self.database.read(
             lambda connection: list_rows(connection, wanted, limit=limit)
         )
 
@@ -224,9 +227,9 @@ class Audit:
         Raises:
             Failed: STORE_FAILED, the database cannot be read.
         """
-        await self._database.flush()
+        await self.database.flush()
         return await find_calls(
-            self._database, wanted, limit=limit, may_see=may_see, clock=self._clock
+            self.database, wanted, limit=limit, may_see=may_see, clock=self.clock
         )
 
     async def of_run(self, run_id: str, *, since_ms: int, until_ms: int | None) -> RunRows:
@@ -235,15 +238,15 @@ class Audit:
         Raises:
             Failed: STORE_FAILED, the database cannot be read.
         """
-        await self._database.flush()
+        await self.database.flush()
         return await find_run_rows(
-            self._database, run_id, since_ms=since_ms, until_ms=until_ms, clock=self._clock
+            self.database, run_id, since_ms=since_ms, until_ms=until_ms, clock=self.clock
         )
 
     async def export(self, form: ExportForm, wanted: AuditFilter) -> AsyncIterator[str]:
         """The rows that fit as text, some at a time; see ``export_lines``."""
-        await self._database.flush()
-        async for text in export_lines(self._database, form, wanted):
+        await self.database.flush()
+        async for text in export_lines(self.database, form, wanted):
             yield text
 
     async def verify(self) -> VerifyReport:
@@ -252,11 +255,11 @@ class Audit:
         Raises:
             Failed: STORE_FAILED, the database cannot be read.
         """
-        await self._database.flush()
+        await self.database.flush()
         async with self._pruning:
-            check = ChainCheck(await self._database.read(read_marks))
+            check = ChainCheck(await self.database.read(read_marks))
             while not check.is_done:
-                await self._database.read(lambda connection: check_page(connection, check))
+                await self.database.read(lambda connection: check_page(connection, check))
             return check.report()
 
     async def oldest_ms(self, now_ms: int) -> int | None:
@@ -265,7 +268,7 @@ class Audit:
         Raises:
             Failed: STORE_FAILED, the database cannot be read.
         """
-        return await self._database.read(lambda connection: oldest_time(connection, now_ms=now_ms))
+        return await self.database.read(lambda connection: oldest_time(connection, now_ms=now_ms))
 
     async def retire(self, before_ms: int) -> int:
         """Remove rows older than that, from the oldest on; the chain stays verifiable.
@@ -279,7 +282,7 @@ class Audit:
         total = 0
         while True:
             async with self._pruning:
-                removed = await self._database.write(
+                removed = await self.database.write(
                     lambda connection: self._remove(connection, before_ms),
                     is_durable=False,
                     within_s=RETIRE_WITHIN_S,
@@ -343,9 +346,9 @@ class Audit:
         self._lost_written = self._lost_in_group
         if self._backlog or self._pending:
             self._flag.is_raised = True
-            self._database.nudge()
+            self.database.nudge()
         if self._followers and on_disk:
-            self._database.call_soon(self._tell, tuple(map(AuditRow.of, on_disk)))
+            self.database.call_soon(self._tell, tuple(map(AuditRow.of, on_disk)))
 
     def _make_rows(self, most: int) -> None:
         take, shelf, backlog = self._pending.popleft, self._shelf, self._backlog
@@ -366,7 +369,7 @@ class Audit:
         A checkpoint that somebody moved afterwards no longer agrees with that row.
         """
         last, removed = self._chain.remove_before(
-            connection, before_ms=before_ms, most=ROWS_REMOVED, now_ms=self._clock.wall_ms()
+            connection, before_ms=before_ms, most=ROWS_REMOVED, now_ms=self.clock.wall_ms()
         )
         if removed:
             arguments = {"last_seq": last.seq, "last_hash": last.hash.hex(), "rows": removed}
@@ -386,7 +389,7 @@ class Audit:
         self, name: str, text: str, *, instrument: str = "", part: str = "audit log"
     ) -> Entry:
         return Entry(
-            time_ms=self._clock.wall_ms(),
+            time_ms=self.clock.wall_ms(),
             phase=Phase.EVENT,
             tool=name,
             route="internal",

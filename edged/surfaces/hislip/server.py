@@ -35,7 +35,7 @@ from edged.protocol.hislip import (
     TooLarge,
     message,
 )
-from edged.record import record
+from edged.record import part, record
 from edged.surfaces.hislip.connection import HislipConnection
 from edged.surfaces.hislip.names import HislipNames
 from edged.surfaces.hislip.program import HislipProgram
@@ -93,45 +93,34 @@ class _Unopened:
     opening: asyncio.Task[None] | None = field(default=None)
 
 
+@part
 class HislipServer:
     """The port and its programs; lives on the event loop.
 
-    Args:
+    Attributes:
         desk: opens sessions.
         names: finds units.
         leases: says whether somebody else has a unit.
         program_of: names the program behind a port of loopback; may block.
-
-    Attributes:
         port: the bound one; 0 before.
     """
 
-    def __init__(
-        self,
-        settings: HislipSettings,
-        *,
-        desk: VisaDesk,
-        names: HislipNames,
-        leases: LeaseControl,
-        clock: Clock,
-        program_of: Callable[[int], str] = program_at,
-    ) -> None:
-        self._settings = settings
-        self._desk = desk
-        self.names = names
-        self._leases = leases
-        self._clock = clock
-        self._program_of = program_of
-        self._listening: socket.socket | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._connections: set[HislipConnection] = set()
-        self._unopened: dict[HislipConnection, _Unopened] = {}
-        self._programs: set[HislipProgram] = set()
-        self._closing: set[asyncio.Task[None]] = set()
-        self._locks: dict[str, UnitLocks] = {}
-        self._numbers: set[int] = set()
-        self._max_connections = MAX_CONNECTIONS
-        self.port = 0
+    settings: HislipSettings
+    desk: VisaDesk
+    names: HislipNames
+    leases: LeaseControl
+    clock: Clock
+    program_of: Callable[[int], str] = program_at
+    _max_connections: int = MAX_CONNECTIONS
+    _listening: socket.socket | None = None
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _connections: set[HislipConnection] = field(default_factory=set)
+    _unopened: dict[HislipConnection, _Unopened] = field(default_factory=dict)
+    _programs: set[HislipProgram] = field(default_factory=set)
+    _closing: set[asyncio.Task[None]] = field(default_factory=set)
+    _locks: dict[str, UnitLocks] = field(default_factory=dict)
+    _numbers: set[int] = field(default_factory=set)
+    port: int = 0
 
     @property
     def programs(self) -> list[dict[str, str]]:
@@ -151,12 +140,12 @@ class HislipServer:
         self._max_connections = connection_limit(MAX_CONNECTIONS)
         self._listening = listening_socket(
             LOOPBACK,
-            self._settings.port,
+            self.settings.port,
             name="hislip",
-            is_port_shared=self._settings.is_port_shared,
+            is_port_shared=self.settings.is_port_shared,
         )
         self.port = self._listening.getsockname()[1]
-        accepting = accept_all(self._listening, self._welcome, name="hislip", clock=self._clock)
+        accepting = accept_all(self._listening, self._welcome, name="hislip", clock=self.clock)
         self._tasks = [
             asyncio.create_task(accepting, name="hislip accept"),
             asyncio.create_task(self._cut_slow(), name="hislip openings"),
@@ -229,7 +218,7 @@ class HislipServer:
     def opened(self, connection: HislipConnection) -> None:
         """A connection has been made; called by it."""
         self._connections.add(connection)
-        self._unopened[connection] = _Unopened(connection, self._clock.monotonic())
+        self._unopened[connection] = _Unopened(connection, self.clock.monotonic())
         if len(self._unopened) > MAX_UNOPENED or len(self._connections) > self._max_connections:
             del self._unopened[connection]
             connection.end(FatalCode.TOO_MANY_CLIENTS, "Too many programs are connected.")
@@ -239,7 +228,7 @@ class HislipServer:
         self._connections.discard(connection)
 
     def _learn_peer(self, connection: HislipConnection, received: HislipMessage) -> None:
-        address = "" if connection.is_carried else self._settings.peer_in(received)
+        address = "" if connection.is_carried else self.settings.peer_in(received)
         if not address:
             raise HislipFatal(FatalCode.BAD_INITIALIZATION, "this message is unknown")
         connection.is_carried = True
@@ -253,18 +242,18 @@ class HislipServer:
             # Without a session's key: a lock that several share is theirs by its lease's id alone.
             caller = Caller(route=Route.DIRECT, remote=connection.remote, client=program)
             # First: a refusal of a name lists those that there are.
-            self._desk.authorize(caller)
+            self.desk.authorize(caller)
             instrument = self.names.find(received.payload.decode("latin-1").rstrip("\0"))
             self._check_room()
             number = self._free_number()
-            waiting.session = self._desk.open(instrument.id, program=program, caller=caller)
+            waiting.session = self.desk.open(instrument.id, program=program, caller=caller)
         except Conflict as busy:
             self._refuse(waiting, FatalCode.TOO_MANY_CLIENTS, str(busy))
         except EdgedError as refused:
             self._refuse(waiting, FatalCode.BAD_INITIALIZATION, str(refused))
         else:
             waiting.number = number
-            waiting.since_s = self._clock.monotonic()
+            waiting.since_s = self.clock.monotonic()
             self._numbers.add(number)
             connection.say(message(MessageType.INITIALIZE_RESPONSE, 0, VERSION_1_0 << 16 | number))
 
@@ -284,7 +273,7 @@ class HislipServer:
         if not connection.is_carried:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FIND_PROGRAM_S):
-                    where = await asyncio.to_thread(self._program_of, connection.peer_port)
+                    where = await asyncio.to_thread(self.program_of, connection.peer_port)
         return f"HiSLIP {shown}, {where}" if where else f"HiSLIP {shown}"
 
     def _join(self, waiting: _Unopened, number: int) -> None:
@@ -315,7 +304,7 @@ class HislipServer:
     def _locks_of(self, session: VisaSession) -> UnitLocks:
         unit = session.instrument.id
         if unit not in self._locks:
-            self._locks[unit] = UnitLocks(self._leases, self._clock)
+            self._locks[unit] = UnitLocks(self.leases, self.clock)
         return self._locks[unit]
 
     def _ended(self, program: HislipProgram, number: int) -> None:
@@ -352,8 +341,8 @@ class HislipServer:
     async def _cut_slow(self) -> None:
         """Close connections of clients that have not done their part of an opening in time."""
         while True:
-            await self._clock.sleep(LOOK_EVERY_S)
-            before_s = self._clock.monotonic() - OPEN_WITHIN_S
+            await self.clock.sleep(LOOK_EVERY_S)
+            before_s = self.clock.monotonic() - OPEN_WITHIN_S
             for waiting in tuple(self._unopened.values()):
                 is_ours = waiting.opening is not None and not waiting.opening.done()
                 if waiting.since_s <= before_s and not is_ours:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -54,6 +54,7 @@ from edged.protocol.messages import client_in_meta
 from edged.protocol.recognition import recognize, recognize_stream
 from edged.protocol.server_card import ServerCard
 from edged.protocol.session import SessionEvent
+from edged.record import part
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.post import Post
@@ -72,24 +73,25 @@ from edged.surfaces.mcp.request import (
     unguarded,
 )
 from edged.surfaces.mcp.seams import (
+    Arrivals,
     CallerGuard,
     CallerHead,
     Choice,
     Neighbour,
-    ReadHead,
-    TrustedPeer,
 )
 from edged.surfaces.mcp.sessions import LONGEST_REPEATED, Repeat, Session, SessionRegistry
 
+log = structlog.get_logger("edged.mcp")
 
+
+@part
 class Endpoint:
     """Serves HTTP requests; ``RequestHandler`` of the MCP port.
 
-    Args:
+    Attributes:
         door: what is let in at all.
         guard: says who a request is from.
-        trusted_peer: says which address to name in the audit.
-        read_head: reads what the guard judges by.
+        arrivals: how a request is read.
         board: the sessions.
         serving: serves the messages of a POST.
         news: serves GET streams.
@@ -103,42 +105,25 @@ class Endpoint:
             whether one came.
     """
 
-    def __init__(
-        self,
-        *,
-        door: AccessPolicy,
-        guard: CallerGuard,
-        trusted_peer: TrustedPeer,
-        read_head: ReadHead,
-        board: SessionRegistry,
-        serving: Serving,
-        news: NewsFeed,
-        clock: Clock,
-        default_choice: Choice,
-        bodies: BodyReader,
-        card: ServerCard,
-        neighbour: Neighbour | None = None,
-        keeps_sessions: bool = True,
-        challenge: Callable[[bool], str] = lambda _has_token: "Bearer",
-    ) -> None:
-        self._keeps_sessions = keeps_sessions
-        self._challenge = challenge
-        self._door = door
-        self._guard = guard
-        self._trusted_peer = trusted_peer
-        self._read_head = read_head
-        self._board = board
-        self._serving = serving
-        self._news = news
-        self._clock = clock
-        self._default_choice = default_choice
-        self._bodies = bodies
-        self._card = card
-        self._neighbour = neighbour
-        self._date = DateLine(clock)
-        self._log = structlog.get_logger("edged.mcp")
-        self._known = KnownHeads()
-        self.is_closing = False
+    door: AccessPolicy
+    guard: CallerGuard
+    arrivals: Arrivals
+    board: SessionRegistry
+    serving: Serving
+    news: NewsFeed
+    clock: Clock
+    default_choice: Choice
+    bodies: BodyReader
+    card: ServerCard
+    neighbour: Neighbour | None = None
+    keeps_sessions: bool = True
+    challenge: Callable[[bool], str] = lambda _has_token: "Bearer"
+    _date: DateLine = field(init=False)
+    _known: KnownHeads = field(default_factory=KnownHeads)
+    is_closing: bool = False
+
+    def __post_init__(self) -> None:
+        self._date = DateLine(self.clock)
 
     def serve(
         self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
@@ -165,8 +150,8 @@ class Endpoint:
             self._refuse(connection, STOPPING)
             return None
         head = self._known.find(raw)
-        if head is None and self._neighbour is not None and self._neighbour.takes(message.path):
-            return self._neighbour.serve(connection, message, body)
+        if head is None and self.neighbour is not None and self.neighbour.takes(message.path):
+            return self.neighbour.serve(connection, message, body)
         head = head or self._judged(connection, message, raw, body)
         if head is None:
             return None
@@ -174,7 +159,7 @@ class Endpoint:
             return self._post(connection, head, body)
         if head.accepted.header("Expect") is not None:
             self._wire(connection).go_on()
-        self._bodies.read(connection, partial(self._arrived, connection, head))
+        self.bodies.read(connection, partial(self._arrived, connection, head))
         return None
 
     def _judged(
@@ -185,15 +170,15 @@ class Endpoint:
         body: bytes | None,
     ) -> PostHead | None:
         """The head of a POST of the direct route; ``None`` for all else, which is served here."""
-        if self._card.takes(message.path):
+        if self.card.takes(message.path):
             self._tell_card(connection, message)
             return None
-        if message.method == "OPTIONS" and self._door.guard.origins:
+        if message.method == "OPTIONS" and self.door.guard.origins:
             self._preflight(connection, message)
             return None
-        verdict, query = judge(message, self._door)
-        remote = self._trusted_peer(message.headers, connection.peer)
-        caller_head = self._read_head(message.headers, remote)
+        verdict, query = judge(message, self.door)
+        remote = self.arrivals.peer(message.headers, connection.peer)
+        caller_head = self.arrivals.read_head(message.headers, remote)
         if caller_head.tokens:
             guarded = self._serve_guarded(connection, verdict, caller_head, query, body)
             self._start(connection, guarded)
@@ -211,7 +196,7 @@ class Endpoint:
         if refusal is not None:
             self._refuse(connection, refusal)
             return None
-        head = PostHead(verdict, choice_of(query, self._default_choice), query)
+        head = PostHead(verdict, choice_of(query, self.default_choice), query)
         if isinstance(head.choice, Choice) and verdict.header("Expect") is None:
             self._known.learn(raw, head)
         return head
@@ -221,20 +206,20 @@ class Endpoint:
             verb=message.method, path=message.path, headers=tuple(message.headers.items())
         )
         # What it answers already says that it is for any page.
-        wire = Wire(connection, clock=self._clock, date=self._date)
-        wire.respond(*self._card.answer(head), closes=not connection.is_body_here)
+        wire = Wire(connection, clock=self.clock, date=self._date)
+        wire.respond(*self.card.answer(head), closes=not connection.is_body_here)
         connection.has_answered()
 
     def _preflight(self, connection: HttpConnection, message: RawRequestMessage) -> None:
         """A browser asks first whether a page of ALLOWED_ORIGINS may."""
         head = HttpHead(verb="OPTIONS", path=message.path, headers=tuple(message.headers.items()))
-        judged = judge_visit(head, self._door.guard)
+        judged = judge_visit(head, self.door.guard)
         if isinstance(judged, Rejected):
             self._refuse(connection, judged)
             return
         # What it answers already says whom it is for.
-        wire = Wire(connection, clock=self._clock, date=self._date)
-        headers = preflight(self._door.guard, judged)
+        wire = Wire(connection, clock=self.clock, date=self._date)
+        headers = preflight(self.door.guard, judged)
         wire.respond(204, headers, b"", closes=not connection.is_body_here)
         connection.has_answered()
 
@@ -256,8 +241,8 @@ class Endpoint:
     def _post(self, connection: HttpConnection, head: PostHead, body: bytes) -> bytes | None:
         """Serve a POST of the direct route; see ``RequestHandler.serve``."""
         accepted = head.accepted
-        caller = self._guard.direct(self._trusted_peer(accepted.headers, connection.peer))
-        session = self._board.find(accepted.session_id, caller)
+        caller = self.guard.direct(self.arrivals.peer(accepted.headers, connection.peer))
+        session = self.board.find(accepted.session_id, caller)
         post = None
         if session is not None and session.repeats and len(body) <= LONGEST_REPEATED:
             known = session.repeated(body, head, session.caller(caller))
@@ -277,7 +262,7 @@ class Endpoint:
                 return None
             if len(body) <= LONGEST_REPEATED:
                 post.head, post.body = head, body
-            self._serving.serve(post)
+            self.serving.serve(post)
         if not post.is_over:
             connection.await_answer(post.client_gone)
             post.on_over = partial(self._is_over, connection, post)
@@ -302,7 +287,7 @@ class Endpoint:
         request_id: RequestId,
     ) -> bytes | None:
         """Answer what was asked in the same words before."""
-        found = repeat.again(self._serving.new_action_id(), _never_told)
+        found = repeat.again(self.serving.new_action_id(), _never_told)
         if not isinstance(found, Outcome):
             raise Fault("What is answered from memory was not.")
         answer = repeat.make_answer(found, request_id)
@@ -321,12 +306,12 @@ class Endpoint:
     ) -> Post | None:
         """Begin what was asked in the same words before; ``None``: it has to be judged anew."""
         request = Request(id=request_id, method="tools/call", params=repeat.params)
-        around, wire = self._serving.surroundings, partial(self._wire, connection)
-        accepted, choice = head.accepted, session.choice or self._default_choice
+        around, wire = self.serving.surroundings, partial(self._wire, connection)
+        accepted, choice = head.accepted, session.choice or self.default_choice
         post = Post(
             around, wire, request, accepted, repeat.revision, session, repeat.caller, choice
         )
-        return post if self._serving.repeat(post, request, repeat) else None
+        return post if self.serving.repeat(post, request, repeat) else None
 
     def _recognized(
         self,
@@ -355,9 +340,9 @@ class Endpoint:
             choice = head.choice_in(session.choice or choice)
         if accepted.lease:
             caller = replace(caller, lease=accepted.lease)
-        if accepted.look and self._neighbour and self._neighbour.is_looking(accepted.look):
+        if accepted.look and self.neighbour and self.neighbour.is_looking(accepted.look):
             caller = replace(caller, is_look=True)
-        around, wire = self._serving.surroundings, partial(self._wire, connection)
+        around, wire = self.serving.surroundings, partial(self._wire, connection)
         return Post(around, wire, message, accepted, found.revision, session, caller, choice)
 
     async def _serve_guarded(
@@ -399,7 +384,7 @@ class Endpoint:
         query: str,
         here: bytes | None,
     ) -> None:
-        peek = Peek(lambda: self._bodies.read_small(connection, here))
+        peek = Peek(lambda: self.bodies.read_small(connection, here))
         # Before the body is read: whoever has no good token gets no memory for one.
         caller = await self._caller(replace(head, asked=peek.asked), peek)
         if isinstance(caller, Rejected):
@@ -412,24 +397,24 @@ class Endpoint:
         wire = self._wire(connection)
         if accepted.header("Expect") is not None and not connection.is_body_here:
             wire.go_on()
-        body = here if here is not None else await self._bodies.whole(connection)
+        body = here if here is not None else await self.bodies.whole(connection)
         if isinstance(body, Rejected):
             self._refuse(connection, body)
             return
-        post = PostHead(accepted, choice_of(query, self._default_choice), query)
+        post = PostHead(accepted, choice_of(query, self.default_choice), query)
         try:
             message = parse(body)
         except BadMessage as bad:
             self._refuse(connection, rejected_message(bad))
             return
-        session = self._board.find(accepted.session_id, caller)
+        session = self.board.find(accepted.session_id, caller)
         found = self._recognized(connection, post, message, session, caller)
         if found is not None:
             await self._answered(found)
 
     async def _answered(self, post: Post) -> None:
         """Serve a POST to its end, in the task of its request."""
-        self._serving.serve(post)
+        self.serving.serve(post)
         wire = post.wire
         if not post.is_over:
             over = asyncio.get_running_loop().create_future()
@@ -437,7 +422,7 @@ class Endpoint:
             wire.connection.await_answer(post.client_gone)
             if wire.is_lost:
                 post.client_gone()
-            with self._at_expiry(post.caller, partial(self._serving.expire, post)):
+            with self._at_expiry(post.caller, partial(self.serving.expire, post)):
                 await over
         if post.plain is not None:
             wire.respond(*post.plain)
@@ -447,9 +432,9 @@ class Endpoint:
         """Call this when the caller's token expires before what is done here is over."""
 
         async def wait(expires_ms: int) -> None:
-            while (left_ms := expires_ms - self._clock.wall_ms()) > 0:
-                await self._clock.sleep(left_ms / 1000)
-            with surviving(self._log, "token_expiry_failed"):
+            while (left_ms := expires_ms - self.clock.wall_ms()) > 0:
+                await self.clock.sleep(left_ms / 1000)
+            with surviving(log, "token_expiry_failed"):
                 end()
 
         claims = caller.claims
@@ -464,22 +449,22 @@ class Endpoint:
         self, connection: HttpConnection, accepted: Accepted, caller: Caller
     ) -> Coroutine[Any, Any, None] | None:
         """GET opens the session's stream and gives what feeds it, DELETE ends the session."""
-        if not self._keeps_sessions:
+        if not self.keeps_sessions:
             self._refuse(connection, POST_ALONE)
             return None
-        session = self._board.find(accepted.session_id, caller)
+        session = self.board.find(accepted.session_id, caller)
         found = recognize_stream(accepted, session.revision if session else None)
         if isinstance(found, Rejected) or session is None:
             self._refuse(connection, found if isinstance(found, Rejected) else NO_MESSAGE)
             return None
         wire = self._wire(connection)
         if accepted.verb is Verb.DELETE:
-            self._board.end(session, SessionEvent.DELETED)
+            self.board.end(session, SessionEvent.DELETED)
             wire.respond(200, (), b"", closes=not connection.is_body_here)
         else:
             stream = wire.open_stream(SSE_HEADERS)
             if stream is not None:
-                return self._news.serve(
+                return self.news.serve(
                     wire, stream, session, caller=caller, last_event_id=accepted.last_event_id
                 )
         connection.has_answered()
@@ -501,30 +486,30 @@ class Endpoint:
         connection.has_answered()
 
     def _direct(self, connection: HttpConnection, accepted: Accepted) -> Caller:
-        return self._guard.direct(self._trusted_peer(accepted.headers, connection.peer))
+        return self.guard.direct(self.arrivals.peer(accepted.headers, connection.peer))
 
     async def _caller(self, head: CallerHead, peek: Peek | None = None) -> Caller | Rejected:
         try:
-            return await self._guard.guard(head)
+            return await self.guard.guard(head)
         except EdgedError as refused:
             request_id = peek.request_id if peek is not None else None
-            return unguarded(refused, request_id, self._challenge(any(head.tokens)))
+            return unguarded(refused, request_id, self.challenge(any(head.tokens)))
 
     def _wire(self, connection: HttpConnection) -> Wire:
-        more = self._cors(connection) if self._door.guard.origins else ()
-        return Wire(connection, clock=self._clock, date=self._date, more=more)
+        more = self._cors(connection) if self.door.guard.origins else ()
+        return Wire(connection, clock=self.clock, date=self._date, more=more)
 
     def _cors(self, connection: HttpConnection) -> HeaderList:
         """For pages of ALLOWED_ORIGINS."""
         message = connection.message
-        return cors_headers(self._door.guard, message.headers.get("Origin")) if message else ()
+        return cors_headers(self.door.guard, message.headers.get("Origin")) if message else ()
 
     def _whole(
         self, connection: HttpConnection, status: int, headers: HeaderList, payload: bytes
     ) -> bytes | None:
         message = connection.message
         if connection.keeps_alive and message is not None and message.version == HttpVersion11:
-            more = self._cors(connection) if self._door.guard.origins else ()
+            more = self._cors(connection) if self.door.guard.origins else ()
             return whole_answer(status, headers + more, payload, self._date)
         self._wire(connection).respond(status, headers, payload)
         connection.has_answered()
@@ -539,7 +524,7 @@ class Endpoint:
 
     def _fault(self, connection: HttpConnection, bug: Exception) -> None:
         fault_id = secrets.token_hex(6)
-        self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
+        log.error("internal_fault", fault_id=fault_id, exc_info=bug)
         message = f"edged made a mistake; its log has the details under {fault_id}."
         data = {"fault_id": fault_id}
         refused = rejection(500, message, rpc_code=RpcCode.INTERNAL_ERROR, data=data)

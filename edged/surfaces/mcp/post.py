@@ -28,7 +28,7 @@ from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
 from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, around_id, result_bytes_from
 from edged.protocol.revisions import Elicitation, Revision
 from edged.protocol.sse import EventLog
-from edged.record import record
+from edged.record import part, record
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.seams import Choice
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, MakeAnswer, Repeat, Session
@@ -64,7 +64,7 @@ class Surroundings:
     settled: Callable[[PendingCall, Outcome | None], None]
 
 
-@record(frozen=False, eq=False, kw_only=False)
+@part
 class PendingCall:
     """One request: served at once, or under way; ``sessions.Endable``, ``actions.CallClient``.
 
@@ -100,8 +100,6 @@ class PendingCall:
     underway: Underway | None = None
     _task: asyncio.Task[Any] | None = None
     _then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
-
-    __repr__ = object.__repr__
 
     def go_on(self, pending: Underway) -> None:
         """An action is under way for it; ``Surroundings.settled`` says when it is over."""
@@ -203,7 +201,7 @@ class PendingCall:
             then(self, task)
 
 
-@record(frozen=False, eq=False, kw_only=False)
+@part
 class Post:
     """One POST that passed every door, and the answer on its way.
 
@@ -254,8 +252,6 @@ class Post:
     _over: asyncio.Event | None = None
     _is_watched: bool = False
     _is_gone: bool = False
-
-    __repr__ = object.__repr__
 
     @property
     def wire(self) -> Wire:

@@ -214,6 +214,19 @@ ReadHead = Callable[[CIMultiDictProxy[str], str], CallerHead]
 """A request's headers and the peer's address → what its guard judges by."""
 
 
+@record
+class Arrivals:
+    """How a request is read that came in at the MCP port.
+
+    Attributes:
+        peer: which address to name in the audit.
+        read_head: reads what the guard judges by.
+    """
+
+    peer: TrustedPeer
+    read_head: ReadHead
+
+
 def carried_head(
     is_relayed: Callable[[Mapping[str, str]], bool] = lambda _headers: False,
 ) -> ReadHead:

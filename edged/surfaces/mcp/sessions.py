@@ -25,7 +25,7 @@ import enum
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
@@ -58,7 +58,7 @@ from edged.protocol.session import (
     next_state,
 )
 from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
-from edged.record import record
+from edged.record import part, record
 from edged.surfaces.mcp.reply import StreamReply
 from edged.surfaces.mcp.seams import Choice
 
@@ -189,7 +189,7 @@ class Over:
             await self._waiter
 
 
-@record(frozen=False, eq=False, kw_only=False)
+@part
 class NewsStream:
     """The open GET stream of a session.
 
@@ -238,7 +238,7 @@ LONGEST_REPEATED: Final = 1_000
 """Bytes of the body of a call that is known when it comes again."""
 
 
-@record(frozen=False, eq=False)
+@part
 class Session:
     """One client's session.
 
@@ -285,8 +285,6 @@ class Session:
     visa_count: int = 0
     _caller: Caller | None = None
     _caller_here: Caller | None = None
-
-    __repr__ = object.__repr__
 
     @property
     def stream(self) -> NewsStream | None:
@@ -377,10 +375,11 @@ def no_leases() -> Collection[str]:
     return ()
 
 
+@part
 class SessionRegistry:
     """All sessions, the longest unused first.
 
-    Args:
+    Attributes:
         clock: for idleness.
         idle_s: SESSION_IDLE_SEC.
         max_sessions: MAX_SESSIONS.
@@ -390,34 +389,29 @@ class SessionRegistry:
         may_hear: whether the caller who opened a stream may read the resource of that key.
     """
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        idle_s: float,
-        max_sessions: int,
-        replay: ReplayBuffer,
-        leave: Leave | None,
-        lease_keys: LeaseKeys,
-        may_hear: Callable[[str, Caller], bool],
-    ) -> None:
-        self._clock = clock
-        self._idle_s = idle_s
-        self._max_sessions = max_sessions
-        self._replay = replay
-        self._share = min(max_sessions, max(LEAST_SHARE, max_sessions // 10))
-        self._leave = leave
-        self._lease_keys = lease_keys
-        self._may_hear = may_hear
-        # By ``held_by``: the sessions of a caller, the oldest first.
-        self._held: dict[str, dict[Session, None]] = {}
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+    clock: Clock
+    idle_s: float
+    max_sessions: int
+    replay: ReplayBuffer
+    leave: Leave | None
+    lease_keys: LeaseKeys
+    may_hear: Callable[[str, Caller], bool]
+    _share: int = field(init=False)
+    _labels: Iterator[int] = field(init=False)
+    # Ids of streams must never come again, in another life of the daemon neither.
+    _life: str = field(init=False)
+    _stream_names: Iterator[int] = field(init=False)
+    # By ``held_by``: the sessions of a caller, the oldest first.
+    _held: dict[str, dict[Session, None]] = field(default_factory=dict)
+    _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+    _listeners: set[Callable[[Announcement], None]] = field(default_factory=set)
+    _watchers: dict[str, set[Session]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._share = min(self.max_sessions, max(LEAST_SHARE, self.max_sessions // 10))
         self._labels = itertools.count(1)
-        # Ids of streams must never come again, in another life of the daemon neither.
         self._life = secrets.token_hex(4)
         self._stream_names = itertools.count(1)
-        self._listeners: set[Callable[[Announcement], None]] = set()
-        self._watchers: dict[str, set[Session]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -438,7 +432,7 @@ class SessionRegistry:
             owner=Owner.of(caller),
             held_by=held_by,
             lease_key=replace(caller, session_id=label).key,
-            last_used_s=self._clock.monotonic(),
+            last_used_s=self.clock.monotonic(),
         )
         self._sessions[session.id] = session
         self._held.setdefault(session.held_by, {})[session] = None
@@ -452,8 +446,8 @@ class SessionRegistry:
         owner = session.owner
         if caller.route is not owner.route or caller.subject != owner.subject:
             return None
-        now_s = self._clock.monotonic()
-        if now_s - session.last_used_s >= self._idle_s and self._is_expired(session, now_s):
+        now_s = self.clock.monotonic()
+        if now_s - session.last_used_s >= self.idle_s and self._is_expired(session, now_s):
             self.end(session, SessionEvent.EXPIRED)
             return None
         session.last_used_s = now_s
@@ -463,7 +457,7 @@ class SessionRegistry:
     def touch(self, session: Session) -> None:
         """A call or stream of it has just ended; it is idle from now, not from its beginning."""
         if session.id in self._sessions:
-            session.last_used_s = self._clock.monotonic()
+            session.last_used_s = self.clock.monotonic()
             self._sessions.move_to_end(session.id)
 
     def end(self, session: Session, event: SessionEvent) -> None:
@@ -481,10 +475,10 @@ class SessionRegistry:
         session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.SESSION_ENDED)
         for stream in session.streams:
             stream.over.set()
-        if self._leave is not None:
-            self._leave(session.visa.values())
+        if self.leave is not None:
+            self.leave(session.visa.values())
         if session.revision.has_event_ids:
-            self._replay.forget(session.id)
+            self.replay.forget(session.id)
 
     def attach(self, session: Session, reply: StreamReply, caller: Caller) -> NewsStream:
         """Make this the session's GET stream for news; those that are there already stay open.
@@ -493,7 +487,7 @@ class SessionRegistry:
         The session watches no more what the caller, by its present token, may not read.
         """
         for key in tuple(session.watched):
-            if not self._may_hear(key, caller):
+            if not self.may_hear(key, caller):
                 self.unwatch(session, key)
         stream = NewsStream(reply, caller)
         session.streams.append(stream)
@@ -512,7 +506,7 @@ class SessionRegistry:
     def new_log(self, session: Session) -> EventLog:
         """The memory of one more resumable stream of a session."""
         name = f"{self._life}{next(self._stream_names):x}"
-        return self._replay.open(name, owner=session.id)
+        return self.replay.open(name, owner=session.id)
 
     def watch(self, session: Session, key: str, uri: str) -> None:
         """Tell a session of each change of a resource.
@@ -549,7 +543,7 @@ class SessionRegistry:
         """Give news to every session that it concerns, and to every listener."""
         if news.key:
             for session in tuple(self._watchers.get(news.key, ())):
-                if session.stream and not self._may_hear(news.key, session.stream.caller):
+                if session.stream and not self.may_hear(news.key, session.stream.caller):
                     self.unwatch(session, news.key)
                     continue
                 payload = updated_bytes(session.watched[news.key])
@@ -578,21 +572,21 @@ class SessionRegistry:
 
     async def run(self) -> None:
         """Expire idle sessions until cancelled; owned by the surface."""
-        pause_s = min(LONGEST_LOOK_S, self._idle_s / LOOKS_PER_IDLE)
+        pause_s = min(LONGEST_LOOK_S, self.idle_s / LOOKS_PER_IDLE)
         while True:
-            await self._clock.sleep(pause_s)
+            await self.clock.sleep(pause_s)
             self.expire()
 
     def expire(self) -> None:
         """End every session that has been idle for too long; of idle ones remember less."""
-        now_s = self._clock.monotonic()
+        now_s = self.clock.monotonic()
         for session in tuple(self._sessions.values()):
             idle_s = now_s - session.last_used_s
-            if idle_s < min(self._idle_s, REMEMBERED_FOR_S):
+            if idle_s < min(self.idle_s, REMEMBERED_FOR_S):
                 return
             # What few ask again takes memory: some kilobytes for each of them.
             session.repeats.clear()
-            if idle_s >= self._idle_s and self._is_expired(session, now_s):
+            if idle_s >= self.idle_s and self._is_expired(session, now_s):
                 self.end(session, SessionEvent.EXPIRED)
 
     def close(self) -> None:
@@ -615,7 +609,7 @@ class SessionRegistry:
             stream.reply.write(session.news_log.frame(payload))
 
     def _is_expired(self, session: Session, now_s: float) -> bool:
-        return now_s - session.last_used_s >= self._idle_s and not session.is_busy
+        return now_s - session.last_used_s >= self.idle_s and not session.is_busy
 
     def _make_room(self, held_by: str) -> None:
         """End a session where the caller has its share, or there are as many as there may be."""
@@ -628,11 +622,11 @@ class SessionRegistry:
                     code=ErrorCode.BUSY,
                     remedy="End some, or let the owner raise MAX_SESSIONS.",
                 )
-        elif len(self._sessions) >= self._max_sessions:
+        elif len(self._sessions) >= self.max_sessions:
             by_number = sorted(self._held.values(), key=len, reverse=True)
             if not any(self._end_newest(held) for held in by_number):
                 raise Conflict(
-                    f"All {self._max_sessions} sessions have a call, a stream, a lease or an open "
+                    f"All {self.max_sessions} sessions have a call, a stream, a lease or an open "
                     "unit.",
                     code=ErrorCode.BUSY,
                     remedy="Try again later, or let the owner raise MAX_SESSIONS.",
@@ -643,7 +637,7 @@ class SessionRegistry:
 
         Of many the very newest stay: their clients have just opened them, and will use them now.
         """
-        holders = self._lease_keys()
+        holders = self.lease_keys()
         spare = [
             session
             for session in held

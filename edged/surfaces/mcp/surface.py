@@ -27,17 +27,16 @@ from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.request import BodyReader
 from edged.surfaces.mcp.seams import (
+    Arrivals,
     CallerGuard,
     Choice,
     Dispatcher,
     InstrumentIdOf,
     Neighbour,
     NoResources,
-    ReadHead,
     ResourceSource,
     ToolListing,
     ToolSource,
-    TrustedPeer,
     no_instrument,
 )
 from edged.surfaces.mcp.sessions import LeaseKeys, SessionRegistry
@@ -86,8 +85,7 @@ class McpRoom:
         settings: see there; the port is not its own.
         server: what it says of itself.
         guard: who a request is from.
-        trusted_peer: which address to name in the audit.
-        read_head: reads what the guard judges by.
+        arrivals: how a request is read.
         names: which names, of this machine or others, may be called.
         instrument_id_of: what a client's name for an instrument means.
         first_look: set once the first look at the bench is over. Sessions are opened before it;
@@ -117,8 +115,7 @@ class McpRoom:
         settings: McpSettings,
         server: Server,
         guard: CallerGuard,
-        trusted_peer: TrustedPeer,
-        read_head: ReadHead,
+        arrivals: Arrivals,
         names: Guard,
         instrument_id_of: InstrumentIdOf = no_instrument,
         first_look: asyncio.Event | None = None,
@@ -173,8 +170,7 @@ class McpRoom:
         self.handler = Endpoint(
             door=AccessPolicy(path=settings.path, guard=names),
             guard=guard,
-            trusted_peer=trusted_peer,
-            read_head=read_head,
+            arrivals=arrivals,
             board=self._board,
             serving=self._serving,
             news=self._news,
@@ -247,7 +243,7 @@ class McpSurface:
             handler=room.handler,
             name="mcp",
             host=settings.host,
-            port=settings.port,
+            wanted_port=settings.port,
             is_port_shared=settings.is_port_shared,
             max_connections=settings.max_connections,
             slow_sender_s=settings.slow_sender_s,

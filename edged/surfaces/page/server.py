@@ -70,6 +70,8 @@ TRACE_CHARS: Final = 300
 """What of a line's trace a page shows, since each that looks gets it again and again."""
 SHOWS: Final = ("bench__check", "bench__history", "bench__runs")
 """What the page shows as a whole is what these tools tell; a caller that may use none sees none."""
+CONTROL: Final = "bench__control_run"
+"""Tells how an experiment stands; the page offers its buttons where it may be used."""
 STATUS: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.NOT_AUTHENTICATED: 401,
     ErrorCode.NOT_ALLOWED: 403,
@@ -108,6 +110,7 @@ class PageWorld:
         peer: says which address to name in the record: of a request's headers and its peer.
         latest: the last values that are known.
         report: a run's id → its report, one HTML file.
+        view: a run's id → what a view of an experiment shows beside its rows.
     """
 
     bench: Bench
@@ -120,6 +123,7 @@ class PageWorld:
     owner: OwnerAnswers
     downloads: Downloads
     report: Callable[[str], Awaitable[bytes]]
+    view: Callable[[str], Awaitable[dict[str, Any]]]
     note: MethodRecord
 
 
@@ -153,6 +157,7 @@ class PageServer:
         router.add_post(f"{PATH}/owner/{{what}}", self._answer)
         router.add_get(f"{PATH}/runs/{{run_id}}/data.{{form}}", self._download)
         router.add_get(f"{PATH}/runs/{{run_id}}/report.html", self._report)
+        router.add_get(f"{PATH}/runs/{{run_id}}/view.json", self._view)
         app.on_response_prepare.append(note_end)
         app.on_response_prepare.append(self._with_headers)
         runner = web.AppRunner(app, handle_signals=False, **SERVER_OPTIONS)
@@ -261,6 +266,14 @@ class PageServer:
         body = await self._world.report(run_id)
         self._note(caller, "page.report", {"run_id": run_id})
         return web.Response(body=body, headers=_attachment(f"{run_id}.html", "html"))
+
+    async def _view(self, request: web.Request) -> web.StreamResponse:
+        caller = self._caller(request)
+        self._may(caller, *SHOWS)
+        told = await self._world.view(request.match_info["run_id"])
+        if not self._world.permissions.allows_tool(caller, CONTROL, None):
+            told["status"] = None
+        return _json(200, told)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         what = request.match_info["what"]

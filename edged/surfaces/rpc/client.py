@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Final
 
 from edged.errors import EdgedError, ErrorCode, Failed, Refused, connection_trouble
 from edged.files import open_bytes
-from edged.record import record
+from edged.record import part, record
 from edged.surfaces.rpc.proof import PROOF_PATH, make_nonce, proof_of, read_rpc_key
 
 ENGINE_FILE: Final = "engine.json"
@@ -118,10 +118,11 @@ def find_engine(state_dirs: Sequence[Path]) -> EngineFile:
     )
 
 
+@part
 class RpcClient:
     """Calls methods of one engine; a connection for each call.
 
-    Args:
+    Attributes:
         engine: where it listens.
         token: INBOUND_AUTH_TOKEN, if one is configured.
         timeout_s: how long an answer may take.
@@ -129,20 +130,11 @@ class RpcClient:
         lease: the id of the lease that it presents, if it does.
     """
 
-    def __init__(
-        self,
-        engine: EngineFile,
-        *,
-        token: str | None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        program: str = "edged",
-        lease: str = "",
-    ) -> None:
-        self.engine = engine
-        self.token = token
-        self.program = program
-        self.timeout_s = timeout_s
-        self._lease = lease
+    engine: EngineFile
+    token: str | None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    program: str = "edged"
+    lease: str = ""
 
     def call(
         self, method: str, params: Mapping[str, Any] | None = None, *, timeout_s: float | None = 0.0
@@ -199,11 +191,11 @@ class RpcClient:
     ) -> tuple[int, bytes]:
         port = self.engine.rpc_port
         lines = [*lines, f"User-Agent: {self.program}"]
-        if self._lease:
-            lines.append(f"Edged-Lease: {self._lease}")
+        if self.lease:
+            lines.append(f"Edged-Lease: {self.lease}")
         try:
             with _connected(self.engine, timeout_s) as line, line.makefile("rb") as incoming:
-                if self.token is not None or self._lease:
+                if self.token is not None or self.lease:
                     _check_proof(line, incoming, self.engine)
                     line.settimeout(timeout_s)
                 _send_head(line, port, lines, self.token, body)

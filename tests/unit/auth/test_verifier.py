@@ -59,7 +59,7 @@ def make(
 async def refused(verifier: Verifier, token: str) -> bool:
     """Whether it is refused, after the fetch under way and without any time passing."""
     judging = asyncio.create_task(verifier.verify(token, EdgeDoor(EDGE)))
-    clock, keys = cast("DrivenClock", verifier._clock), verifier._keys
+    clock, keys = cast("DrivenClock", verifier.clock), verifier.keys
     while not judging.done():
         fetch = keys._fetch
         await (asyncio.wait({fetch, judging}, return_when="FIRST_COMPLETED") if fetch else settle())
@@ -383,7 +383,7 @@ async def test_an_answer_without_a_usable_key_leaves_the_good_keys_in_force(
     source.body = json.dumps(answer).encode()
     assert await refused(verifier, GOOD.mint({"kid": "k9"}))
     with pytest.raises(Failed, match=r"no RSA key of 2048 to 8192 bits.*1 cached keys stay"):
-        await verifier._keys.fetch_now()
+        await verifier.keys.fetch_now()
     assert source.fetches == 3
     assert not await refused(verifier, GOOD.mint(jti="2"))
     again, _ = make(driven_clock, source, tmp_path)
@@ -409,7 +409,7 @@ async def test_the_owner_has_the_keys_fetched_at_once_however_recently_that_was_
     await verifier.verify(withdrawn, EdgeDoor(EDGE))
     second = TokenIssuer(kid="k2", now_s=NOW_S)
     source.body = key_set(second.jwk())
-    assert await verifier._keys.fetch_now() == {"keys": 1, "age_s": 0, "error": ""}
+    assert await verifier.keys.fetch_now() == {"keys": 1, "age_s": 0, "error": ""}
     assert await refused(verifier, withdrawn)
     assert not await refused(verifier, second.mint())
 
@@ -422,7 +422,7 @@ async def test_a_fetch_that_began_before_the_owner_asked_is_followed_by_another(
     source.gate = asyncio.Event()
     first = asyncio.create_task(verifier.verify(GOOD.mint(), EdgeDoor(EDGE)))
     await settle()
-    asked = asyncio.create_task(verifier._keys.fetch_now())
+    asked = asyncio.create_task(verifier.keys.fetch_now())
     await settle()
     source.gate.set()
     await first
@@ -468,8 +468,8 @@ def _note_time(ended_s: list[float], clock: DrivenClock, _judging: object) -> No
 
 async def until_fetched(verifier: Verifier) -> None:
     """Wait for a fetch that nothing holds up."""
-    fetch = verifier._keys._fetch
-    source = cast("FakeSource", verifier._keys._source)
+    fetch = verifier.keys._fetch
+    source = cast("FakeSource", verifier.keys._source)
     if fetch is not None and (source.gate is None or source.gate.is_set()):
         await asyncio.wait({fetch})
 

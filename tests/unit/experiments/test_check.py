@@ -53,6 +53,9 @@ class Bench:
             raise Invalid(f"voltage {voltage:g} V is over the maximum 32 V.")
         return tuple(render(line, command.parameters, values) for line in command.scpi)
 
+    def spend(self, *_: Any) -> None:
+        return
+
     def fastest(self, unit: RoleUnit, command: Command) -> float | None:
         del unit, command
         return self._fastest

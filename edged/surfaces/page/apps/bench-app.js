@@ -7,7 +7,7 @@ import { approvals, kept, nameOf, running, troubles, units } from "./bench.js";
 
 const AGAIN_MS = 2000;
 const $ = (id) => document.getElementById(id);
-const state = { facts: { mode: "app" }, key: "", now: Date.now(), status: null, instruments: [], values: new Map(), error: "" };
+const state = { facts: { mode: "app" }, key: "", now: Date.now(), status: null, instruments: [], values: new Map(), views: new Map(), replies: new Map(), error: "" };
 let isOver = false, ahead = 0;
 const host = new Host({
   input() {}, theme: useTheme, end() { isOver = true; },

@@ -2,7 +2,8 @@
 
 import { fill, h } from "./dom.js";
 import { Host, useTheme } from "./host.js";
-import { Plot, columnsOfTrace } from "./plot.js";
+import { Figures } from "./figures.js";
+import { columnsOfTrace } from "./plot.js";
 import { drawnOf, readOn } from "./reader.js";
 import { Stop } from "./stop.js";
 import { date, plural } from "./format.js";
@@ -13,7 +14,7 @@ const $ = (id) => document.getElementById(id);
 const state = { id: "", runs: null, known: null, drawn: null, trace: null, error: "" };
 const names = new Map();
 let isOver = false;
-const plot = new Plot();
+const plot = new Figures();
 const host = new Host({
   input: take, theme(name) { useTheme(name); plot.draw(); }, end() { isOver = true; },
   result(told) { take(told); show(); },
@@ -68,7 +69,7 @@ function show() {
 function showTrace(told) {
   const { x, series } = columnsOfTrace(told);
   fill($("view"), [plot.element]);
-  plot.show(x, series, { title: "waveform" });
+  plot.take([{ x, series, about: { title: "waveform" } }]);
 }
 
 async function end() {

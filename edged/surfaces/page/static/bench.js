@@ -3,11 +3,14 @@
 
 import { h } from "./dom.js";
 import { age, byName, clock, measured, plural, text } from "./format.js";
+import { experimentBar, progressText, questionCard, shareOf } from "./experiment.js";
 
 const FRESH_MS = 5000;
 const OLD_MS = 60000;
 const MOST_VALUES = 6;
 const MOST_KEPT = 1000;
+// What an experiment's view knows before the status of the bench does.
+const OVER = ["completed", "stopped", "failed", "interrupted"];
 
 // Lines about what a person has to look at.
 export function troubles(state) {
@@ -133,7 +136,7 @@ function remarks(state, unit) {
   const lease = leaseOf(state, unit.id);
   if (lease) lines.push(["hold", `reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`]);
   for (const run of runsOf(state)) {
-    if (run.instrument_id === unit.id) lines.push(["", `in use: ${run.what} of ${run.who ?? "somebody"}`]);
+    if (run.units.includes(unit.id)) lines.push(["", `in use: ${run.what} of ${run.who ?? "somebody"}`]);
   }
   for (const one of status.dead_man) if (one.instrument_id === unit.id && one.state !== "tripped") lines.push(["", `its dead-man runs: ${one.dead_man_s} s`]);
   for (const one of status.budgets) {
@@ -158,9 +161,10 @@ export function running(state, act, plots) {
 }
 
 export function runHead(state, run, act, isLinked) {
-  const name = `${nameOf(state, run.instrument_id)} ${run.what}`;
+  const name = run.kind === "experiment" ? run.what : `${nameOf(state, run.units[0])} ${run.what}`;
   return [
     isLinked ? h("h3", null, h("a", { href: `#run/${encodeURIComponent(run.id)}` }, name), h("span", { class: `state ${run.status}` }, run.status)) : null,
+    h("div", { key: "asks" }, questionCard(state, run.id, run.question, act)),
     h("div", { class: "head" },
       h("div", null,
         run.set ? h("p", { class: "set" }, run.set) : null,
@@ -168,30 +172,40 @@ export function runHead(state, run, act, isLinked) {
       h("div", { class: "bar" },
         h("button", { type: "button", class: "no", on: { click: () => act.stopRun(run.id, false) } }, `Stop ${run.kind}`),
         run.kind === "sweep" && state.facts.mode === "full" && run.status === "running"
-          ? h("button", { type: "button", on: { click: () => act.stopRun(run.id, true) } }, "Hold here") : null)),
+          ? h("button", { type: "button", on: { click: () => act.stopRun(run.id, true) } }, "Hold here") : null,
+        run.kind === "experiment" ? experimentBar(state, run, act) : null)),
     run.share === null ? null : h("progress", { max: 1, value: run.share, "aria-label": `how far ${run.id} is` }),
   ];
 }
 
-// Sweeps, streams and sequences in one form.
+// Every run in one form.
 export function runsOf(state) {
   const { status } = state;
   if (!status) return [];
   const sweeps = status.sweeps.filter((one) => ["running", "holding", "stopping"].includes(one.status)).map((one) => ({
-    id: one.sweep_id, kind: "sweep", instrument_id: one.instrument_id, what: one.command_name, status: one.status, who: one.who,
+    id: one.sweep_id, kind: "sweep", units: [one.instrument_id], what: one.command_name, status: one.status, who: one.who,
     set: text(one.set_value, one.unit),
     said: `${text(one.start_value, one.unit)} to ${text(one.target_value, one.unit)} at ${text(one.sweep_rate, `${one.unit}/s`)}${one.why_late ? `; ${one.why_late}` : ""}`,
     share: one.steps + one.steps_left > 0 ? one.steps / (one.steps + one.steps_left) : null,
   }));
   const streams = status.streams.map((one) => ({
-    id: one.stream_id, kind: "stream", instrument_id: one.instrument_id, what: one.command_name, status: one.status ?? "running", who: one.who,
+    id: one.stream_id, kind: "stream", units: [one.instrument_id], what: one.command_name, status: one.status ?? "running", who: one.who,
     said: `every ${one.interval_ms / 1000} s, ${plural(one.count, "point")}`, share: null,
   }));
   const sequences = status.sequences.map((one) => ({
-    id: one.run_id, kind: "sequence", instrument_id: one.instrument_id, what: one.sequence_name, status: one.status ?? "running", who: one.who,
+    id: one.run_id, kind: "sequence", units: [one.instrument_id], what: one.sequence_name, status: one.status ?? "running", who: one.who,
     said: `${plural(one.steps_executed, "step")} done`, share: null,
   }));
-  return [...sweeps, ...sequences, ...streams];
+  const experiments = status.experiments.map((one) => {
+    const view = state.views.get(one.run_id), now = { ...one, done: one.rows, ...view?.status };
+    return {
+      id: one.run_id, kind: "experiment", units: one.instrument_ids, what: one.experiment, status: now.state, who: one.who, question: now.question,
+      said: [progressText(now), now.reason].filter(Boolean).join(" · "), share: shareOf(now, view?.dimensions),
+    };
+  });
+  // Who is asked sees that first.
+  experiments.sort((a, b) => Boolean(b.question) - Boolean(a.question));
+  return [...experiments.filter((one) => !OVER.includes(one.status)), ...sweeps, ...sequences, ...streams];
 }
 
 export function nameOf(state, id) {

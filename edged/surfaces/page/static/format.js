@@ -37,6 +37,17 @@ function plain(value, written) {
   return size < 1e-4 || size >= 1e7 ? value.toExponential(3) : written(value);
 }
 
+// Ticks of an axis: where plain numbers would be long, they have the unit's prefix.
+export function ticksOf(values, unit) {
+  const most = Math.max(...values.map((v) => Math.abs(v ?? 0)));
+  const shown = most < 0.01 || most >= 1e4 ? unit : "";
+  return values.map((v) => (v === null ? "" : text(v, shown, 4)));
+}
+
+export function labelled({ name, unit }) {
+  return unit ? `${name} [${unit}]` : name;
+}
+
 // "3 s", "2 min", "5 h", "3 d"
 export function age(ms) {
   const s = Math.max(0, Math.round(ms / 1000));

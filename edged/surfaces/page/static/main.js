@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 import { Link } from "./link.js";
-import { Plot } from "./plot.js";
+import { Figures } from "./figures.js";
 import { drawnOf, readOn } from "./reader.js";
 import { Stop } from "./stop.js";
 import { approvals, kept, leaseOf, nameOf, outputsOf, running, runsOf, troubles, units } from "./bench.js";
@@ -24,7 +24,7 @@ const facts = JSON.parse(document.querySelector('meta[name="edged"]').content);
 const $ = (id) => document.getElementById(id);
 const state = {
   facts, key: takeKey(), isOpen: null, why: "", since: Date.now(), ahead: 0, now: Date.now(), status: null, instruments: [], values: new Map(),
-  record: [], runs: null, shown: null, lease: "", capabilities: new Map(), traces: new Map(), said: new Map(), error: "", leftOut: -Infinity,
+  record: [], runs: null, shown: null, lease: "", capabilities: new Map(), traces: new Map(), views: new Map(), replies: new Map(), said: new Map(), error: "", leftOut: -Infinity,
 };
 const plots = new Map();
 const link = new Link(facts, { state: opened, event: heard, values: measured, missed, clock(ahead) { state.ahead = ahead; } });
@@ -159,6 +159,7 @@ async function readPlots() {
     if (!wanted.includes(id)) {
       one.plot.end();
       plots.delete(id);
+      state.views.delete(id);
     }
   }
   await Promise.all(wanted.map((id) => readRun(id, live.some((one) => one.id === id))));
@@ -167,14 +168,15 @@ async function readPlots() {
 async function readRun(id, isLive) {
   let one = plots.get(id);
   if (one?.isReading || one?.isNone || (one?.known?.isWhole && !isLive)) return;
-  if (!one) plots.set(id, one = { plot: new Plot(), known: null });
+  if (!one) plots.set(id, one = { plot: new Figures(), known: null });
   one.isReading = true;
   try {
     const call = (tool, args) => link.call(tool, args);
     one.known = await readOn(call, id, one.known);
     one.run = one.known.run;
     if (route().name === id) Object.assign(state, { shown: one.run, shownError: "" });
-    one.drawn = await drawnOf(call, id, one.known, one.drawn);
+    if (one.run.kind === "experiment") state.views.set(id, await link.get(`/bench/runs/${encodeURIComponent(id)}/view.json`));
+    one.drawn = await drawnOf(call, id, one.known, one.drawn, state.views.get(id));
     one.plot.take(one.drawn);
   } catch (error) {
     if (route().name === id) state.shownError = error.message;
@@ -194,8 +196,33 @@ function leaseFor(id) {
 
 const act = {
   async stopRun(id, hold) {
-    const unit = runsOf(state).find((run) => run.id === id)?.instrument_id;
-    await tried(() => link.call("bench__stop_run", { run_id: id, hold }, 20000, leaseFor(unit)));
+    const run = runsOf(state).find((one) => one.id === id);
+    // An experiment has ended once its `finally` has, which may ramp down for long.
+    await tried(() => link.call("bench__stop_run", { run_id: id, hold }, run?.kind === "experiment" ? 3600000 : 20000, leaseFor(run?.units[0])));
+  },
+  async control(id, action, more = {}, done = () => {}) {
+    await tried(async () => {
+      await link.call("bench__control_run", { run_id: id, action, ...more });
+      done();
+    });
+  },
+  async reply(id, question, value) {
+    const key = `${id} ${question}`;
+    if (state.replies.get(key)?.isBusy) return;
+    state.replies.set(key, { isBusy: true });
+    draw();
+    try {
+      await link.call("bench__control_run", { run_id: id, action: "answer", value, question });
+      state.replies.set(key, { isSent: true });
+      setTimeout(readLive, SOON_MS);
+    } catch (error) {
+      const text = `${error.message} ${error.remedy}`, field = document.querySelector(`[data-ask="${key}"]`);
+      state.replies.set(key, { text });
+      // The next scan takes the place of what was refused.
+      if (field) field.select();
+      else state.error = text;
+    }
+    draw();
   },
   async answer(what, told) {
     await tried(() => link.answer(what, told, state.key));
@@ -256,10 +283,19 @@ function show() {
   // Where nothing may be seen there is nothing to say of instruments.
   if (state.why && !state.status) return fill($("view"), []);
   fill($("view"), [...error, ...troubles(state), ...approvals(state, act), ...shownView(view, name)]);
+  focusQuestion();
+}
+
+// Once for each question, and nobody is torn out of another field.
+let asked = "";
+function focusQuestion() {
+  const field = document.querySelector("[data-ask]"), key = field?.dataset.ask ?? "";
+  if (key !== asked && !document.activeElement?.matches("input, select")) field?.focus();
+  asked = key;
 }
 
 function shownView(view, name) {
-  const drawn = new Map([...plots].map(([id, one]) => [id, one.drawn ? one.plot.element : null]));
+  const drawn = new Map([...plots].map(([id, one]) => [id, one.drawn?.length ? one.plot.element : null]));
   switch (view) {
     case "unit": return unitView(state, name, act);
     case "runs": return runsView(state);
@@ -282,6 +318,9 @@ addEventListener("hashchange", () => {
 setInterval(draw, 1000);
 setInterval(() => { if (link.look && document.visibilityState === "visible") refresh(); }, REFRESH_MS);
 document.addEventListener("visibilitychange", () => { if (link.look) refreshSoon(); });
-setInterval(() => { if (state.isOpen && runsOf(state).length) readPlots().then(draw); }, 1000);
+function readLive() {
+  if (state.isOpen && runsOf(state).length) readPlots().then(draw);
+}
+setInterval(readLive, 1000);
 link.start();
 draw();

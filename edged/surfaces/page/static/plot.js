@@ -2,7 +2,7 @@
 // a text that says what it shows.
 
 import { fill, h } from "./dom.js";
-import { clock, date, day, fine, plural, text } from "./format.js";
+import { clock, date, day, fine, labelled, plural, text, ticksOf } from "./format.js";
 
 const COLOURS = 6;
 const IN = 0.5;
@@ -34,7 +34,6 @@ export class Plot {
     this.element.isOwn = true;
     this.watcher = new ResizeObserver(() => this.resize());
     this.watcher.observe(this.canvas);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
   // x: {name, unit, values, isTime}; series: [{name, unit, values}]
@@ -77,17 +76,11 @@ export class Plot {
     const rem = parseFloat(style.fontSize);
     const font = `${Math.round(rem * 0.75)}px system-ui`;
     const axis = { stroke: colour("--ink"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, font, labelFont: font, labelSize: rem * 1.2 };
-    const label = ({ name, unit }) => (unit ? `${name} [${unit}]` : name);
     // Two units have an axis each; what is of a third is drawn by the second's.
     const units = [...new Set(this.series.map((one) => one.unit))];
     const scaleOf = (one) => (one.unit === units[0] ? "y" : "y2");
     const scale = { distr: this.log.y ? 3 : 1 };
-    // Where plain numbers would be long, the ticks have the unit's prefix.
-    const numbers = (unit) => ({ size: rem * 3.6, values: (_, ticks) => {
-      const most = Math.max(...ticks.map((v) => Math.abs(v ?? 0)));
-      const shown = most < 0.01 || most >= 1e4 ? unit : "";
-      return ticks.map((v) => (v === null ? "" : text(v, shown, 4)));
-    } });
+    const numbers = (unit) => ({ size: rem * 3.6, values: (_, ticks) => ticksOf(ticks, unit) });
     const isTime = this.x.isTime;
     const options = {
       ...this.size(),
@@ -99,12 +92,12 @@ export class Plot {
         y: scale, ...(units.length > 1 ? { y2: scale } : {}),
       },
       axes: [
-        { ...axis, ...(isTime ? { size: rem * 3, space: rem * 4.5, values: times } : { size: rem * 2.2, label: label(this.x), values: numbers(this.x.unit).values }) },
+        { ...axis, ...(isTime ? { size: rem * 3, space: rem * 4.5, values: times } : { size: rem * 2.2, label: labelled(this.x), values: numbers(this.x.unit).values }) },
         { ...axis, ...numbers(units[0]), label: units[0] || "" },
         ...(units.length > 1 ? [{ ...axis, ...numbers(units[1]), scale: "y2", side: 1, grid: { show: false }, label: units.slice(1).join(", ") }] : []),
       ],
       series: [{}, ...this.series.map((one, index) => ({
-        label: label(one), scale: scaleOf(one), stroke: colour(`--line${(index % COLOURS) + 1}`), width: Math.max(2, rem / 9), dash: index < COLOURS ? undefined : [6, 3],
+        label: labelled(one), scale: scaleOf(one), stroke: colour(`--line${(index % COLOURS) + 1}`), width: Math.max(2, rem / 9), dash: index < COLOURS ? undefined : [6, 3],
         points: { show: this.x.values.length < 60 }, show: !this.hidden.has(one.name),
       }))],
     };
@@ -270,7 +263,7 @@ function goesOneWay(values) {
 }
 
 // uPlot wants x in its order; a sweep may come down.
-function ordered(x, series) {
+export function ordered(x, series) {
   const order = x.values.map((_, i) => i).filter((i) => x.values[i] !== null);
   order.sort((a, b) => x.values[a] - x.values[b]);
   const by = (values) => order.map((i) => values[i]);

@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { date, plural, text } from "./format.js";
 import { nameOf, runHead, runsOf } from "./bench.js";
+import { experimentView } from "./experiment.js";
 import { isOfTraces } from "./plot.js";
 
 export const MOST_RUNS = 200;
@@ -31,12 +32,14 @@ export function runView(state, id, act, plot) {
   const live = runsOf(state).find((one) => one.id === id);
   if (!shown) return [h("section", { key: `run ${id}` }, h("h2", { class: "title" }, id), h("p", { class: "faint" }, state.shownError ?? "…"))];
   const listed = state.runs?.find((one) => one.run_id === id);
-  const title = live ? [live.instrument_id, live.what] : listed ? [listed.instrument_id, listed.command] : null;
+  const title = live ? [live.units[0], live.what] : listed ? [listed.instrument_id, listed.command] : null;
+  const isExperiment = shown.kind === "experiment";
   const parts = Object.entries(shown.parameters ?? {}).map(([name, one]) => `${name} ${one}`);
   return [h("section", { key: `run ${id}`, "aria-label": `Run ${id}` },
-    h("h2", { class: "title" }, title ? `${nameOf(state, title[0])} ${title[1]}` : id),
+    h("h2", { class: "title" }, title ? `${isExperiment ? "" : nameOf(state, title[0])} ${title[1]}` : id),
     h("p", { class: "faint" }, [id, `${shown.kind}, ${shown.state}${shown.reason ? `: ${shown.reason}` : ""}`, ...parts].join(" · ")),
-    live ? runHead(state, live, act) : null,
+    h("div", { key: "live" }, live ? runHead(state, live, act) : null),
+    isExperiment ? experimentView(state, id, live, act) : null,
     shown.error ? h("p", { class: "bad" }, typeof shown.error === "string" ? shown.error : shown.error.message ?? "") : null,
     h("ul", { class: "remarks" }, (shown.notes ?? []).map((note) => h("li", null, typeof note === "string" ? note : note.text ?? JSON.stringify(note)))),
     plot ?? null),
@@ -45,7 +48,7 @@ export function runView(state, id, act, plot) {
 }
 
 function statistics(run) {
-  const known = Object.entries(run.statistics ?? {}).filter(([name, one]) => one && typeof one.mean === "number" && !TIMES.has(name));
+  const known = Object.entries(run.statistics ?? {}).filter(([name, one]) => one && typeof one.mean === "number" && !TIMES.has(name) && !(run.kind === "experiment" && /^n_|^attempt$/.test(name)));
   if (!known.length || isOfTraces(run)) return null;
   const unit = (name) => run.units?.[run.columns.indexOf(name)] ?? "";
   return h("section", { key: "figures", class: "half" }, h("h2", null, "Figures"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of the columns" }, h("table", null,
