@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from edged.actions.envelope import Allowed, Envelope, EnvelopeRow
+from edged.actions.caller import Approval
+from edged.actions.envelope import Allowed, Envelope, EnvelopeRow, OpenEnvelope
+from edged.clock import Clock
 from edged.experiments.check import LONGEST_H, MOST_SENT, Asked, Checked
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command
@@ -30,6 +32,46 @@ def hours_of(checked: Checked) -> float:
     # In whole quarters: what commands lately took makes no other question of an approval.
     quarters = math.ceil(seconds / 3600 / SHORTEST_H)
     return min(LONGEST_H, max(1, quarters) * SHORTEST_H)
+
+
+def approval_told(approval: Approval | None, wall_ms: int) -> dict[str, Any]:
+    """What a run's journal keeps of a person's yes, for ``approval_left``; empty: there is none."""
+    if approval is None or not approval.approval_id or approval.envelope is None:
+        return {}
+    told = approval.envelope.to_json(wall_ms)
+    return {"approval": {"id": approval.approval_id, "envelope": told["envelope"],
+                         "until_ms": told["until_ms"]}}  # fmt: skip
+
+
+def approval_left(
+    payload: Mapping[str, Any],
+    envelope: Envelope,
+    instruments: Iterable[Instrument],
+    clock: Clock,
+) -> Approval | None:
+    """The approval that what is resumed of a run may use; ``None``: a person has to be asked.
+
+    Args:
+        payload: of the run's row in the journal.
+        envelope: of the plan as it is checked now.
+        instruments: the units whose owners want to be asked; each must let it survive.
+    """
+    kept = payload.get("approval")
+    if not isinstance(kept, Mapping):
+        return None
+    if not all(one.rules.approval_survives_crash for one in instruments):
+        return None
+    try:
+        approved = Envelope.from_json(kept["envelope"])
+        left_s = (int(kept["until_ms"]) - clock.wall_ms()) / 1000
+        approval_id = str(kept["id"])
+    except (LookupError, TypeError, ValueError, OverflowError):
+        return None
+    if approved.rows != envelope.rows or left_s <= 0:
+        return None
+    most_s = min(left_s, approved.most_s)
+    opened = OpenEnvelope(replace(approved, most_s=most_s), clock.monotonic)
+    return Approval(approval_id=approval_id, envelope=opened)
 
 
 def envelope_of(plan_id: str, checked: Checked, instruments: Mapping[str, Instrument]) -> Envelope:

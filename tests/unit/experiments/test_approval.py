@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Approval, Caller, Route
-from edged.actions.envelope import OpenEnvelope
+from edged.actions.envelope import Allowed, Envelope, EnvelopeRow, OpenEnvelope
 from edged.actions.outcome import Outcome
 from edged.errors import ErrorCode
 from edged.profiles.confirm import Way, parse_confirm
 from edged.profiles.owner_rules import UnitRules
+from edged.runs.experiments.bounds import approval_left, approval_told
 from edged.runs.wording import stopped_by
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_instruments import FakeInstrument
 from tests.bench.twin_lab import TwinLab, on_twins
 from tests.promises import promise
 
@@ -294,3 +297,35 @@ def test_a_run_that_takes_too_long_is_ramped_down_all_the_same() -> None:
         assert down[-3:] == [":SOUR1:VOLT 2.000", ":SOUR1:VOLT 1.000", ":SOUR1:VOLT 0.000"]
 
     on_twins(story, "psu1", "dmm1", rules=RULES)
+
+
+UNIT = FakeInstrument(id="1", profile=None, rules=UnitRules(approval_survives_crash=True))
+STRICT = FakeInstrument(id="2", profile=None, rules=UnitRules())
+ROW = EnvelopeRow(
+    unit="a",
+    called="psu1",
+    command="set_voltage",
+    parameters={"channel": Allowed(values=(1,)), "voltage": Allowed(between=(0, 5), unit="V")},
+)
+ENVELOPE = Envelope(plan_id="plan-1", rows=(ROW,), most_s=3600)
+
+
+def test_a_resumed_run_has_the_approval_only_where_every_owner_lets_it_survive() -> None:
+    clock = DrivenClock()
+    opened = OpenEnvelope(ENVELOPE, clock.monotonic)
+    approval = Approval(approval_id="ask-1", envelope=opened)
+    payload = approval_told(approval, clock.wall_ms())
+    assert approval_told(Approval(approval_id="", envelope=opened), clock.wall_ms()) == {}
+
+    left = approval_left(payload, ENVELOPE, [UNIT], clock)
+    assert left is not None
+    assert left.approval_id == "ask-1"
+    assert left.envelope is not None
+    assert left.envelope.why_outside("a", "set_voltage", {"channel": 1, "voltage": 6}) != ""
+    assert approval_left(payload, ENVELOPE, [UNIT, STRICT], clock) is None
+    assert approval_left({}, ENVELOPE, [UNIT], clock) is None
+    assert approval_left({"approval": {"id": "ask-1"}}, ENVELOPE, [UNIT], clock) is None
+    other = replace(ENVELOPE, rows=(replace(ROW, most=2),))
+    assert approval_left(payload, other, [UNIT], clock) is None
+    clock.move(3_601)
+    assert approval_left(payload, ENVELOPE, [UNIT], clock) is None
