@@ -34,7 +34,7 @@ from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import ErrorQuestion, is_same_question
 from edged.scpi.program import Incoming, ProgramMessage
 from edged.surfaces.visa.question import ProgramQuestion
-from edged.surfaces.visa.status import Own, ProgramStatus, StatusBit, Step, asks, steps_of
+from edged.surfaces.visa.status import Own, ProgramStatus, ProgramStep, StatusBit, asks, steps_of
 
 PERMISSION: Final = "send_scpi"
 """The tool as which all that such a program does is allowed or not."""
@@ -423,7 +423,7 @@ class VisaSession:
                     await asyncio.sleep(0)  # Judging one may take some milliseconds.
                 await self._take(message)
 
-    def _steps(self, message: ProgramMessage) -> Sequence[Step]:
+    def _steps(self, message: ProgramMessage) -> Sequence[ProgramStep]:
         return steps_of(message, self.instrument.connection.errors.query)
 
     def _drop_unread(self) -> None:
@@ -508,7 +508,7 @@ class VisaSession:
         if self._hold is not None:
             self._hold.end()
 
-    async def _take_apart(self, steps: Sequence[Step]) -> None:
+    async def _take_apart(self, steps: Sequence[ProgramStep]) -> None:
         """A message that asks for something of its own."""
         await self._refuse_whole(steps)
         answers = []
@@ -526,7 +526,7 @@ class VisaSession:
         self._settled.set()
         self._tell()
 
-    async def _refuse_whole(self, steps: Sequence[Step]) -> None:
+    async def _refuse_whole(self, steps: Sequence[ProgramStep]) -> None:
         """Raise why a later step would be refused, before the first is sent.
 
         A line has the class of its weakest unit. A person who must approve a step is asked there.
@@ -543,7 +543,7 @@ class VisaSession:
             # By the path itself, so that the refusal is recorded.
             await self._exchange(whole)
 
-    async def _answer_own(self, step: Step) -> bytes:
+    async def _answer_own(self, step: ProgramStep) -> bytes:
         match step.own:
             case Own.CLEAR:
                 self._status.clear()
@@ -589,7 +589,7 @@ class VisaSession:
         entry = self._status.next()
         return entry.as_own(check) if is_same_question(text, check.query) else str(entry)
 
-    def _asks_register(self, step: Step) -> bool:
+    def _asks_register(self, step: ProgramStep) -> bool:
         """Whether a step asks for the instrument's event register, by ``*ESR?`` or its own name."""
         check = self.instrument.connection.errors
         is_named = check.kind is ErrorKind.ESR and is_same_question(step.text, check.query)

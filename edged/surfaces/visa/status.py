@@ -209,7 +209,7 @@ COMMON: Final = {own.value: own for own in Own}
 
 
 @record(kw_only=False)
-class Step:
+class ProgramStep:
     """A part of a message.
 
     Attributes:
@@ -231,7 +231,7 @@ def asks(message: ProgramMessage, profile: Profile | None) -> bool:
     return message.is_plain and is_question(profile, message.text)
 
 
-def steps_of(message: ProgramMessage, error_query: str) -> Sequence[Step]:
+def steps_of(message: ProgramMessage, error_query: str) -> Sequence[ProgramStep]:
     """The steps of a message that asks for something of the program's own; empty: it does not.
 
     Empty, too, for a message of more units than are judged: it is refused as a whole.
@@ -246,20 +246,20 @@ def steps_of(message: ProgramMessage, error_query: str) -> Sequence[Step]:
 
 
 @kept
-def _steps(text: str, error_query: str) -> Sequence[Step]:
+def _steps(text: str, error_query: str) -> Sequence[ProgramStep]:
     units = list(itertools.islice(messages(text), MAX_MESSAGES + 1))
     owns = [_own(unit, error_query) for unit in units]
     if not any(owns) or len(units) > MAX_MESSAGES:
         return ()
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     for unit, own in zip(units, owns, strict=True):
         text = f":{':'.join(unit.path)}:{unit.text}" if unit.path else unit.text
         if own is None and steps and steps[-1].own is None:
             last = steps.pop()
-            steps.append(Step(f"{last.text};{text}", None, last.asks or unit.is_query))
+            steps.append(ProgramStep(f"{last.text};{text}", None, last.asks or unit.is_query))
         else:
             asks = unit.is_query or isinstance(own, ErrorQuestion)
-            steps.append(Step(text, own, asks))
+            steps.append(ProgramStep(text, own, asks))
     return tuple(steps)
 
 
