@@ -30,7 +30,7 @@ from edged.errors import ErrorCode, Invalid, NotFound
 from edged.plot.artist import Artist
 from edged.record import record
 from edged.runs.recordings.figures import described, plot_wish, run_figure
-from edged.runs.recordings.reader import list_runs, page_of_run
+from edged.runs.recordings.reader import list_runs, page_of_run, tables_of, view_of_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.recordings.table import PageWish
 from edged.runs.registry import Registry
@@ -147,6 +147,7 @@ class RunOperations:
             most=int(asked.get("rows", ROWS_UNLESS_ASKED)),
             every=int(asked.get("every", 1)),
             columns=tuple(asked.get("columns") or ()),
+            table=str(asked.get("table") or ""),
         )
         # Before its rows are written: what ends in between would be told without its last row.
         now = self._known(caller).get(run_id)
@@ -157,7 +158,7 @@ class RunOperations:
             if now is None:
                 raise
             return _without_rows(now)
-        if recording is not None:
+        if recording is not None and not wish.table:
             page["statistics"] = recording.statistics.told()
         statistics = page["statistics"] or {}
         meta = page["meta"]
@@ -181,6 +182,10 @@ class RunOperations:
             "error": error or None,
             "notes": list(notes or ()),
         }
+        if meta.get("kind") == RunKind.EXPERIMENT:
+            view = await self.runs.read_run(caller, view_of_run, run_id)
+            told |= {"verdict": view["verdict"], "tested": view["tested"]}
+            told |= {"tables": tables_of(meta), "folder": page["path"]}
         if "rows" not in asked:
             told["rows"] = rows = fitting(rows, {**told, "rows": []})
         following = wish.first + len(rows) * wish.every
@@ -291,6 +296,7 @@ OPERATIONS: Final = (
                 rows={"type": "integer", "minimum": 0, "maximum": MOST_ROWS, "default": 100},
                 columns=COLUMNS,
                 every={"type": "integer", "minimum": 1, "default": 1},
+                table={**STRING, "description": "A log of an experiment, or checks."},
             ),
             annotations=READ,
             needs_instruments=True,

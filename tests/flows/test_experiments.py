@@ -282,7 +282,7 @@ def test_a_watch_that_does_not_hold_aborts(engine: Engine) -> None:
     run_id = start(engine, plan(*ON, {"wait_s": 60}, watch=[watch]))
     told = ended(engine, run_id)
     assert told["state"] == "stopped"
-    assert "value < -1 does not hold" in told["reason"]
+    assert "value < -1 does not hold: it was " in told["reason"]
 
 
 def test_a_watch_in_which_edged_makes_a_mistake_ends_the_run(
@@ -318,6 +318,31 @@ def test_what_was_measured_and_judged_is_in_files(engine: Engine) -> None:
     with (folder / "checks.csv").open() as lines:
         (row,) = list(csv.DictReader(lines))
     assert (row["name"], row["verdict"], row["max"]) == ("idle", "pass", "1")
+
+
+def test_logs_and_checks_are_read_beside_the_rows(engine: Engine) -> None:
+    check = {"check": "idle", "value": "{v}", "max": 1, "unit": "V"}
+    log = {"volts": {"command": "m.measure_dc_voltage", "every_s": 0.1}}
+    steps = ({"measure": {"v": "m.measure_dc_voltage"}}, check, {"wait_s": 0.5})
+    run_id = start(engine, plan(*steps, log=log))
+    assert ended(engine, run_id)["verdict"] == "pass"
+    told = engine.tool("bench__runs", run_id=run_id)["result"]
+    assert (told["verdict"], told["tables"], told["tested"]) == ("pass", ["volts", "checks"], [])
+    assert (Path(told["folder"]) / "data.csv").exists()
+    logged = engine.tool("bench__runs", run_id=run_id, table="volts", rows=2)["result"]
+    assert (logged["columns"], logged["units"][0]) == (["volts", "elapsed_s"], "V")
+    assert logged["total_rows"] >= 3
+    assert len(logged["rows"]) == 2
+    checks = engine.tool("bench__runs", run_id=run_id, table="checks")["result"]
+    assert "verdict" in checks["columns"]
+    wrong = engine.tool("bench__runs", run_id=run_id, table="../meta")
+    assert "it has volts, checks" in str(wrong)
+
+
+def test_an_answer_is_followed_by_a_status_without_its_question(engine: Engine) -> None:
+    run_id = start(engine, plan({"ask": "n", "text": "?", "type": "text"}, {"wait_s": 60}))
+    asked(engine, run_id, 1)
+    assert control(engine, run_id, action="answer", value="x")["question"] is None
 
 
 def test_a_run_is_in_the_status_and_in_the_list_of_runs(engine: Engine) -> None:

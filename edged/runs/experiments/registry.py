@@ -581,6 +581,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 remedy="Answer again.",
             )
         question.answer.set_result(_fitting(question.step, value))
+        # The status that follows shows no question that has its answer.
+        run.question = None
 
     def note_safe(self, instrument_id: str, on_behalf_of: str) -> None:
         """Somebody makes a unit safe: what a run does next could switch it on again."""

@@ -96,7 +96,8 @@ class Beside:
             is_good = value is not None and self._holds(watch.must, value)
             said = f"watch {watch.read.text}: {watch.must} does not hold"
             if not is_good and watch.otherwise is WatchElse.ABORT:
-                self._run.end(Ending(event=RunEvent.STOP, reason=said))
+                read = "no reading came" if value is None else f"it was {value}"
+                self._run.end(Ending(event=RunEvent.STOP, reason=f"{said}: {read}"))
                 return
             if not is_good and watch.otherwise is WatchElse.NOTE:
                 self._run.note(said)

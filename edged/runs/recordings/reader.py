@@ -36,6 +36,7 @@ from edged.runs.recordings.checks import (
     check_of,
     unit_results,
     valid_checks,
+    worst,
 )
 from edged.runs.recordings.data_nc import netcdf_bytes
 from edged.runs.recordings.files import (
@@ -54,7 +55,7 @@ from edged.runs.recordings.formats import (
     text_npy_bytes,
 )
 from edged.runs.recordings.table import PageWish, cell_value, read_page, rows_of, stats_of
-from edged.runs.run_head import ELAPSED
+from edged.runs.run_head import ELAPSED, RunKind
 from edged.yaml.tree import Scalar
 
 FORMATS: Final = ("csv", "jsonl", "npz", "nc", "junit", "openhtf")
@@ -207,31 +208,56 @@ def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:
 
 
 def page_of_run(root: Path, run_id: str, wish: PageWish) -> dict[str, Any]:
-    """{meta, columns, units, rows, total_rows, statistics}: some rows of a recording.
+    """{meta, path, columns, units, rows, total_rows, statistics}: some rows of a recording.
 
     ``statistics`` are those of all rows, as meta.json has them; ``None`` while it is written.
 
     Raises:
         NotFound: UNKNOWN_RUN.
-        Invalid: no such column.
+        Invalid: no such column, or no such table.
         Failed: RECORDING_FAILED, it cannot be read.
     """
     directory = find_run(root, run_id)
     meta = read_meta(directory)
-    page = read_page(directory / ROWS_FILE, wish)
-    units = {column.get("name"): column.get("unit", "") for column in meta.get("columns", ())}
+    tables = meta.get("tables") or {}
     statistics = meta.get("statistics")
+    if wish.table:
+        path = _table(directory, wish.table, tables)
+        columns, statistics = tables.get(wish.table) or (), {}
+    else:
+        path, columns = directory / ROWS_FILE, meta.get("columns", ())
+    page = read_page(path, wish)
+    units = {column.get("name"): column.get("unit", "") for column in columns}
     if statistics is None and meta.get("status") != "running":
         # Recorded by a version that did not write them down.
-        statistics = stats_of(directory / ROWS_FILE)
+        statistics = stats_of(path)
     return {
         "meta": meta,
+        "path": str(directory),
         "columns": list(page.columns),
         "units": [units.get(name, "") for name in page.columns],
         "rows": page.rows,
         "total_rows": page.total,
         "statistics": statistics,
     }
+
+
+def tables_of(meta: Mapping[str, Any]) -> list[str]:
+    """The names of the further tables of an experiment: its logs, and its checks."""
+    is_experiment = meta.get("kind") == RunKind.EXPERIMENT
+    return [*(meta.get("tables") or {}), *["checks"] * is_experiment]
+
+
+def _table(directory: Path, name: str, tables: Mapping[str, Any]) -> Path:
+    path = directory / table_file(name)
+    if name not in (*tables, "checks") or not path.exists():
+        known = [one for one in (*tables, "checks") if (directory / table_file(one)).exists()]
+        raise Invalid(
+            f"The run has no table {name[:100]!r}; it has {', '.join(known) or 'none'}.",
+            data={"parameter": "table", "value": name[:100]},
+            remedy="Leave table out for the rows of the run.",
+        )
+    return path
 
 
 def view_of_run(root: Path, run_id: str) -> dict[str, Any]:
@@ -253,9 +279,13 @@ def view_of_run(root: Path, run_id: str) -> dict[str, Any]:
     tables = meta.get("tables") or {}
     with _reading(directory):
         dimensions = read_dimensions(directory)
-    results = [one for one in _results(directory, meta) if one.unit]
+    found = _results(directory, meta)
+    results = [one for one in found if one.unit]
+    # Of a unit at its last try, as far as it has come to one.
+    so_far = worst(tuple({one.unit: one.verdict for one in found}.values()))
     return {
-        "verdict": (meta.get("summary") or {}).get("verdict"),
+        "verdict": (meta.get("summary") or {}).get("verdict")
+        or (so_far.value if so_far is not UnitVerdict.NONE else None),
         "dimensions": [
             {"name": one.name, "unit": one.unit, "values": _few(one.values)} for one in dimensions
         ],

@@ -35,12 +35,14 @@ class PageWish:
         most: so many at most.
         every: each so-manieth from the first on.
         columns: names, in the order in which they are wanted; all of them where that is empty.
+        table: a further table of the run; empty: its rows.
     """
 
     first: int
     most: int
     every: int = 1
     columns: tuple[str, ...] = ()
+    table: str = ""
 
 
 @record
