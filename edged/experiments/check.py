@@ -286,7 +286,7 @@ class Judgement:
 
 
 @record
-class Sent:
+class Spending:
     """A step that sends something, and when.
 
     Attributes:
@@ -336,7 +336,7 @@ class PlanCheck:
         self._on: dict[str, None] = {}
         self.to_judge: dict[tuple[Any, ...], Judgement] = {}
         # What is sent, seconds after the start at the least, and what a pass of a loop takes so.
-        self._sent: list[Sent] = []
+        self._sent: list[Spending] = []
         self._at_s = 0.0
         self._loop = ""
         self._pass_s: dict[str, float] = {}
@@ -696,7 +696,7 @@ class PlanCheck:
             )
             judged = judged or found_before
         if judged is not None and command.is_write and not self._is_last:
-            sent = Sent(judged=judged, at_s=self._at_s, count=times[1], loop=self._loop)
+            sent = Spending(judged=judged, at_s=self._at_s, count=times[1], loop=self._loop)
             self._sent.append(sent)
         if len(self.to_judge) > MOST_JUDGED:
             self._add(path, "too_large", f"the plan has more than {MOST_JUDGED:,} different values "
