@@ -12,6 +12,7 @@ import pytest
 from edged.experiments.examples import EXAMPLES
 from tests.bench.browser import ENTER, TAB, Browser
 from tests.bench.engine_process import EngineProcess, engine_process
+from tests.bench.sim_bench import running_bench
 from tests.bench.waiting import wait_for
 from tests.browser.looking import look, sideways, violations
 from tests.promises import promise
@@ -172,8 +173,10 @@ def test_questions_are_answered_with_the_keyboard_alone(
     browser.sees("Scan board 2")
     browser.wait(lambda: re.search(r"✓\s*R33-1\s*pass", browser.text))
     scan(browser, "R33-1", 3)
+    browser.sees("R33-1 was tested in this run already: pass. Test it again?")
+    scan(browser, "yes", 4)
     browser.sees("under test, try 2")
-    scan(browser, "fail", 4)
+    scan(browser, "fail", 5)
     browser.wait(lambda: re.search(r"✗\s*R33-1\s*fail, try 2: led", browser.text))
     browser.sees("verdict so far fail")
     assert violations(browser) == []
@@ -222,6 +225,32 @@ def test_a_run_is_paused_resumed_skipped_and_aborted_by_its_buttons(
     wait_for(lambda: status(engine, run_id)["state"] == "stopped")
     browser.sees("Nothing runs")
     assert not engine.sim("state")["instruments"]["psu1"]["state"]["ch1"]["is_on"]
+
+
+@promise("page.experiment")
+def test_a_run_that_a_crash_interrupted_is_resumed_by_its_button(
+    tmp_path: Path, browser: Browser
+) -> None:
+    with running_bench("--instruments", "psu1") as bench:
+        entries = [{"address": bench.address("psu1"), "name": "psu1"}]
+        config = {"BENCH_PAGE": "full", "INSTRUMENTS": entries}
+        with engine_process(tmp_path, sim=False, config=config) as engine:
+            run_id = begun(engine, f"{WAITS}resume: {{at: round}}\n")
+            wait_for(lambda: status(engine, run_id)["done"] > 0)
+            engine.process.kill()
+            engine.process.wait()
+        with engine_process(tmp_path, sim=False, config=config) as engine:
+            look(browser, engine, f"#run/{run_id}")
+            browser.sees("interrupted")
+            browser.sees("Resume")
+            wait_for(lambda: engine.tool("list_instruments")["result"][0]["is_connected"])
+            browser.run(
+                "[...document.querySelectorAll('main button')].find((b) => "
+                "b.innerText === 'Resume').click()"
+            )
+            wait_for(lambda: status(engine, run_id)["state"] == "running")
+            browser.sees("Pause")
+            browser.open("about:blank")
 
 
 @promise("page.text")

@@ -531,9 +531,9 @@ class Experiments(RunsOfKind[ExperimentRun]):
     def seen(self, run_id: str) -> dict[str, Any] | None:
         """How one stands, for a view; ``None``: it is not in memory."""
         run = self._get(run_id)
-        if run is None:
+        if run is None and self.left.get(run_id) is None:
             return None
-        return {**run.told(self._bench.clock.monotonic()), "can_skip": run.waiting is not None}
+        return {**self.status(run_id), "can_skip": run is not None and run.waiting is not None}
 
     def pause(self, run: ExperimentRun, reason: str) -> None:
         """At the next step boundary; a step that waits or looks is frozen.

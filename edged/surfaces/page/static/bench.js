@@ -10,7 +10,7 @@ const OLD_MS = 60000;
 const MOST_VALUES = 6;
 const MOST_KEPT = 1000;
 // What an experiment's view knows before the status of the bench does.
-const OVER = ["completed", "stopped", "failed", "interrupted"];
+const OVER = ["completed", "stopped", "failed"];
 
 // Lines about what a person has to look at.
 export function troubles(state) {

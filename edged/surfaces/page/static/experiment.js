@@ -55,6 +55,8 @@ export function experimentView(state, id, live, act) {
     live && status?.step ? h("p", { class: "faint" }, [`at ${status.step}`, ...Object.entries(status.loops).map(([name, place]) => `${name} ${place}`)].join(" · ")) : null,
     verdict && verdict !== "none" ? h("p", { class: `tone ${verdict}` }, `${SIGNS[verdict]} verdict ${live ? "so far " : ""}`, h("b", null, verdict)) : null,
     shown.length || now ? h("ol", { class: "tested", "aria-label": "Units under test" }, shown.map((one) => unit(one)), now ? unit(now, true) : null) : null),
+    mayControl(state, id) && status.state === "interrupted" ? h("p", { key: "left", class: "bar" },
+      [["resume", "Resume", "yes"], ["abort", "Stop experiment", "no"]].map(([action, said, tone]) => h("button", { type: "button", class: tone, on: { click: () => act.control(id, action) } }, said))) : null,
     mayControl(state, id) ? h("form", { key: "note", class: "bar", on: { submit: (event) => {
       event.preventDefault();
       const field = event.target.elements.note;

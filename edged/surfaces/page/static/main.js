@@ -15,6 +15,7 @@ const VIEWS = [["bench", "Bench"], ["runs", "Recordings"], ["record", "Record"]]
 const REFRESH_MS = 5000;
 const ANSWERS_WITHIN_MS = 5000;
 const SOON_MS = 300;
+const FINALLY_MS = 3600000;
 const SPACED_MS = 1000;
 const MOST_ROWS = 300;
 const MOST_NEWEST = 12;
@@ -198,11 +199,11 @@ const act = {
   async stopRun(id, hold) {
     const run = runsOf(state).find((one) => one.id === id);
     // An experiment has ended once its `finally` has, which may ramp down for long.
-    await tried(() => link.call("bench__stop_run", { run_id: id, hold }, run?.kind === "experiment" ? 3600000 : 20000, leaseFor(run?.units[0])));
+    await tried(() => link.call("bench__stop_run", { run_id: id, hold }, run?.kind === "experiment" ? FINALLY_MS : 20000, leaseFor(run?.units[0])));
   },
   async control(id, action, more = {}, done = () => {}) {
     await tried(async () => {
-      await link.call("bench__control_run", { run_id: id, action, ...more });
+      await link.call("bench__control_run", { run_id: id, action, ...more }, action === "abort" ? FINALLY_MS : 20000);
       done();
     });
   },
