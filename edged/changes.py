@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 
-class Changes:
+class ChangeCount:
     """Any thread may note and compare. Both are in C: a query notes several changes.
 
     Attributes:
@@ -28,7 +28,7 @@ class Changes:
         self.mark: Callable[[], str] = count.__repr__
 
 
-TOLD: Final = Changes()
+TOLD: Final = ChangeCount()
 """For what list_instruments shows."""
-RULES: Final = Changes()
+RULES: Final = ChangeCount()
 """For what decides whether a plain query may be sent, to which unit, and by which lines."""

@@ -200,7 +200,7 @@ Conversation = Generator[Step, Answer, T]
 
 
 @record
-class Known:
+class KnownQuestion:
     """A question whose answer is known by heart: the unit's name, or its profile's probe."""
 
     question: str

@@ -28,7 +28,7 @@ from edged.instruments.conversation import (
     Beat,
     Conversation,
     ExpectMore,
-    Known,
+    KnownQuestion,
     Listen,
     Pause,
     Reply,
@@ -151,7 +151,7 @@ class Dialogue:
         link: Link,
         clock: Clock,
         trace: Trace,
-        known: Callable[[], Known | None],
+        known: Callable[[], KnownQuestion | None],
         has_messages: bool = False,
         max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
     ) -> None:
@@ -406,7 +406,7 @@ class Dialogue:
                 raise
             return None, False
 
-    def _hear_name(self, known: Known, connection: Connection, limit: float) -> None:
+    def _hear_name(self, known: KnownQuestion, connection: Connection, limit: float) -> None:
         """Have the unit answer what is known by heart; what comes before that is dropped."""
         self._put(known.question, connection, limit)
         self._asked.append(known.question)

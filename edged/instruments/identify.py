@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
-from edged.instruments.conversation import Ask, Beat, Conversation, Known, Listen, Send
+from edged.instruments.conversation import Ask, Beat, Conversation, KnownQuestion, Listen, Send
 from edged.patterns import found_in
 from edged.profiles.match import has_name_form
 from edged.profiles.model import Connection
@@ -193,18 +193,20 @@ def identify_otherwise(connection: Connection) -> Conversation[str]:
     return f"{question} answered otherwise"
 
 
-def known_by_heart(connection: Connection, is_me: Callable[[str], bool]) -> Known | None:
+def known_by_heart(connection: Connection, is_me: Callable[[str], bool]) -> KnownQuestion | None:
     """What a unit can be asked at any time; ``None`` where nothing is known.
 
     Args:
         is_me: whether a name is this unit's.
     """
     if connection.asks_idn:
-        return Known(question=IDENTITY_QUESTION, is_answer=is_me)
+        return KnownQuestion(question=IDENTITY_QUESTION, is_answer=is_me)
     question, _ = _in_place_of_idn(connection)
     if not question:
         return None
-    return Known(question=question, is_answer=lambda line: is_me(_named_by(connection, line)))
+    return KnownQuestion(
+        question=question, is_answer=lambda line: is_me(_named_by(connection, line))
+    )
 
 
 def _in_place_of_idn(connection: Connection) -> tuple[str, str]:

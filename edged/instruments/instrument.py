@@ -20,7 +20,7 @@ from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor, OtherLine, first_to_take, named_first
-from edged.instruments.conversation import Conversation, Known
+from edged.instruments.conversation import Conversation, KnownQuestion
 from edged.instruments.dead_man import Timer
 from edged.instruments.identify import known_by_heart
 from edged.instruments.identity import Seat, is_same_unit
@@ -406,13 +406,13 @@ class Instrument:
         return is_same_unit(self.idn, idn)
 
     @property
-    def probe(self) -> Known | None:
+    def probe(self) -> KnownQuestion | None:
         """What it can be asked at any time: its profile's probe, where there is none its name."""
         probe = self.connection.probe
         if probe is None:
             return known_by_heart(self.connection, self._is_me)
         expected = probe.expect
-        return Known(
+        return KnownQuestion(
             question=probe.query,
             is_answer=lambda line: found_in(line.strip(), expected) is not None,
         )

@@ -24,7 +24,7 @@ from edged.errors import EdgedError, Failed, after_sending
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Conversation,
-    Known,
+    KnownQuestion,
     NotAcknowledged,
     greet,
     write_lines,
@@ -583,7 +583,7 @@ class Line:
         if not is_safe:
             self._accept(bound)
 
-    def _known(self) -> Known | None:
+    def _known(self) -> KnownQuestion | None:
         """What the unit bound here answers, as far as it is known by heart."""
         bound = self.bound
         if not bound.idn:
@@ -593,7 +593,7 @@ class Line:
             if probe is None:
                 return None
             expected = probe.expect
-            return Known(
+            return KnownQuestion(
                 question=probe.query,
                 is_answer=lambda line: found_in(line, expected) is not None,
             )

@@ -29,7 +29,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.conversation import Ask, Conversation, Known, Reply, drain_errors
+from edged.instruments.conversation import Ask, Conversation, KnownQuestion, Reply, drain_errors
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.abort import (
@@ -291,7 +291,7 @@ class BenchCheck:
 
 
 def _check(
-    probe: Known | None,
+    probe: KnownQuestion | None,
     connection: Connection,
     questions: Sequence[str],
     findings: Findings,

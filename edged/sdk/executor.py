@@ -30,7 +30,7 @@ from edged.sdk.failures import (
     shown,
     unloadable,
 )
-from edged.sdk.process import WorkerDied, WrapperWorker
+from edged.sdk.process import WorkerDied, WorkerProcess
 from edged.sdk.specs import SpecSource, UsbId, WrapperSpec, read_specs, read_usb_ids, wrapper_id
 from edged.sdk.wrapper import stamp_of
 
@@ -96,7 +96,7 @@ class WrapperExecutor:
 
     stem: str
     path: Path
-    make: Callable[[Callable[[], None]], WrapperWorker]
+    make: Callable[[Callable[[], None]], WorkerProcess]
     clock: Clock
     on_change: Callable[[], None]
     is_seen: bool = True
@@ -113,7 +113,7 @@ class WrapperExecutor:
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     _waiting: list[_Call] = field(default_factory=list)
     _running: _Call | None = None
-    _worker: WrapperWorker | None = None
+    _worker: WorkerProcess | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _losses: int = 0
     _stamp: object = None
@@ -247,7 +247,7 @@ class WrapperExecutor:
             await self._rest()
             self.restarts += 1
 
-    async def _bring_up(self, worker: WrapperWorker) -> bool:
+    async def _bring_up(self, worker: WorkerProcess) -> bool:
         """Start and load; returns whether it can be asked."""
         try:
             message = await worker.start()
@@ -297,7 +297,7 @@ class WrapperExecutor:
             self.is_seen = True
             self.on_change()
 
-    async def _serve(self, worker: WrapperWorker) -> None:
+    async def _serve(self, worker: WorkerProcess) -> None:
         """Run calls until the worker is gone."""
         while not worker.is_dead:
             if self._waiting:
@@ -319,7 +319,7 @@ class WrapperExecutor:
                     await self._wake.wait()
         self._lose(f"The worker of the SDK wrapper {self.stem} ended while nothing ran.")
 
-    async def _run(self, worker: WrapperWorker, call: _Call) -> bool:
+    async def _run(self, worker: WorkerProcess, call: _Call) -> bool:
         """Run one call; returns whether the worker can be asked again."""
         spec = call.spec
         call.begun.set()

@@ -17,13 +17,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
 from edged.clock import Clock
 from edged.host import resident_bytes
-from edged.record import record
+from edged.record import part, record
 from edged.sdk.wire import HEAD, MAX_RESULT, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
 from edged.sdk.wrapper import LIBRARY_PREFIX, SETTING_PREFIX
 
@@ -133,47 +133,6 @@ class WorkerDied(Exception):
     """The worker is gone, or of no more use; the text completes "The SDK wrapper … "."""
 
 
-class WrapperWorker(Protocol):
-    """One life of a worker, as ``executor.py`` sees it."""
-
-    @property
-    def pid(self) -> int:
-        """0 before it runs."""
-        ...
-
-    @property
-    def is_dead(self) -> bool:
-        """It can be asked nothing more."""
-        ...
-
-    async def start(self) -> Mapping[str, Any]:
-        """Start it and load the wrapper: {loaded: …} or {broken: …}.
-
-        Raises:
-            WorkerDied: it ended meanwhile, or took too long.
-        """
-        ...
-
-    async def ask(
-        self, method: str, arguments: Mapping[str, Any], timeout_s: float
-    ) -> Mapping[str, Any]:
-        """Run one function: {value: …} or {error: …}.
-
-        Raises:
-            TimeoutError: it did not answer in time; it still runs.
-            WorkerDied: it ended.
-        """
-        ...
-
-    def kill(self) -> None:
-        """End it now."""
-        ...
-
-    async def end(self) -> None:
-        """Let it close what it holds, and be gone; kills what does not go."""
-        ...
-
-
 @record
 class Launch:
     """What a worker is started with.
@@ -215,49 +174,54 @@ class Launch:
         return environ | {"PYTHONUNBUFFERED": "1"}
 
 
+@part
 class WorkerProcess:
     """A worker that is a process.
 
-    Args:
+    Attributes:
         launch: what to start.
         output: takes what it prints.
         clock: for rests.
         on_end: called on the loop when it has ended by itself.
+        is_dead: it can be asked nothing more.
     """
 
-    def __init__(
-        self, launch: Launch, *, output: OutputLog, clock: Clock, on_end: Callable[[], None]
-    ) -> None:
-        self._launch = launch
-        self._output = output
-        self._clock = clock
-        self._on_end = on_end
-        self._process: asyncio.subprocess.Process | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._first: asyncio.Future[Message] | None = None
-        self._answers: dict[int, asyncio.Future[Message]] = {}
-        self._asked = 0
-        self._why = ""
-        self._is_limited = False
-        self._looking: asyncio.Task[None] | None = None
-        self._exit: int | None = None
-        self._is_over = False
-        self.is_dead = False
+    launch: Launch
+    output: OutputLog
+    clock: Clock
+    on_end: Callable[[], None]
+    _process: asyncio.subprocess.Process | None = None
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _first: asyncio.Future[Message] | None = None
+    _answers: dict[int, asyncio.Future[Message]] = field(default_factory=dict)
+    _asked: int = 0
+    _why: str = ""
+    _is_limited: bool = False
+    _looking: asyncio.Task[None] | None = None
+    _exit: int | None = None
+    _is_over: bool = False
+    is_dead: bool = False
 
     @property
     def pid(self) -> int:
+        """0 before it runs."""
         return self._process.pid if self._process is not None else 0
 
     async def start(self) -> Mapping[str, Any]:
+        """Start it and load the wrapper: {loaded: …} or {broken: …}.
+
+        Raises:
+            WorkerDied: it ended meanwhile, or took too long.
+        """
         first: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._first = first
         try:
             process = self._process = await asyncio.create_subprocess_exec(
-                *self._launch.command(),
+                *self.launch.command(),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env=self._launch.environ(os.environ),
+                env=self.launch.environ(os.environ),
                 # A process group of its own: what it starts ends with it.
                 start_new_session=sys.platform != "win32",
             )
@@ -266,23 +230,29 @@ class WorkerProcess:
             raise WorkerDied(f"could not be started: {error}") from error
         self._watch_exit(process.pid)
         self._tasks = [
-            asyncio.create_task(self._read(process), name=f"sdk {self._launch.stem} frames"),
-            asyncio.create_task(self._pump(process), name=f"sdk {self._launch.stem} output"),
+            asyncio.create_task(self._read(process), name=f"sdk {self.launch.stem} frames"),
+            asyncio.create_task(self._pump(process), name=f"sdk {self.launch.stem} output"),
         ]
         self._looking = asyncio.create_task(
-            self._look_at_memory(), name=f"sdk {self._launch.stem} memory"
+            self._look_at_memory(), name=f"sdk {self.launch.stem} memory"
         )
         try:
-            async with asyncio.timeout(self._launch.load_s):
+            async with asyncio.timeout(self.launch.load_s):
                 return await first
         except TimeoutError:
             raise WorkerDied(
-                f"was not loaded within {self._launch.load_s:g} s, so it was ended"
+                f"was not loaded within {self.launch.load_s:g} s, so it was ended"
             ) from None
 
     async def ask(
         self, method: str, arguments: Mapping[str, Any], timeout_s: float
     ) -> Mapping[str, Any]:
+        """Run one function: {value: …} or {error: …}.
+
+        Raises:
+            TimeoutError: it did not answer in time; it still runs.
+            WorkerDied: it ended.
+        """
         if self._process is None or self._process.stdin is None or self.is_dead:
             raise WorkerDied("is not running")
         number = self._asked = self._asked + 1
@@ -304,6 +274,7 @@ class WorkerProcess:
             self._answers.pop(number, None)
 
     def kill(self) -> None:
+        """End it now."""
         if self._process is None or self._is_over:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -331,6 +302,7 @@ class WorkerProcess:
             self.kill()
 
     async def end(self) -> None:
+        """Let it close what it holds, and be gone; kills what does not go."""
         process = self._process
         if process is None:
             return
@@ -354,7 +326,7 @@ class WorkerProcess:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            self._output.end()
+            self.output.end()
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         """Hand on frames until there are no more."""
@@ -375,7 +347,7 @@ class WorkerProcess:
             if waiting is not None and not waiting.done():
                 waiting.set_exception(died)
                 waiting.exception()  # seen: nobody may be waiting any more
-        self._on_end()
+        self.on_end()
 
     def _hand_on(self, message: Mapping[str, Any]) -> None:
         if self._first is not None and not self._first.done():
@@ -397,7 +369,7 @@ class WorkerProcess:
         if self._why:
             return self._why
         if status == OUT_OF_MEMORY:
-            limit = self._launch.memory_mb
+            limit = self.launch.memory_mb
             return f"asked for more memory than its {limit} MiB (SDK_MEMORY_MB), so it was ended"
         if status < 0:
             with contextlib.suppress(ValueError):
@@ -406,17 +378,17 @@ class WorkerProcess:
 
     async def _pump(self, process: asyncio.subprocess.Process) -> None:
         while process.stderr is not None and (chunk := await process.stderr.read(READ_BYTES)):
-            if self._output.take(chunk):
-                await self._clock.sleep(FLOOD_REST_S)
+            if self.output.take(chunk):
+                await self.clock.sleep(FLOOD_REST_S)
 
     async def _look_at_memory(self) -> None:
         """Where there is no limit of the address space: end it when it has become too large."""
         while not self.is_dead and not self._is_limited:
-            await self._clock.sleep(LOOK_AT_MEMORY_S)
+            await self.clock.sleep(LOOK_AT_MEMORY_S)
             used = (resident_bytes(self.pid) or 0) // MEBIBYTE
-            if used > self._launch.memory_mb:
+            if used > self.launch.memory_mb:
                 self._why = (
-                    f"used {used} MiB of memory, over its {self._launch.memory_mb} "
+                    f"used {used} MiB of memory, over its {self.launch.memory_mb} "
                     "(SDK_MEMORY_MB), so it was ended"
                 )
                 self.kill()

@@ -15,18 +15,18 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, NotFound
 from edged.host import resident_bytes
 from edged.sdk.executor import WrapperExecutor, WrapperState
-from edged.sdk.process import Launch, OutputLog, WorkerProcess, WrapperWorker
+from edged.sdk.process import Launch, OutputLog, WorkerProcess
 from edged.sdk.specs import PREFIX, UsbId, WrapperSpec, wrapper_id
 from edged.sdk.wrapper import find_wrappers
 
 MEBIBYTE: Final = 1024 * 1024
 
-MakeWorker = Callable[[Launch, OutputLog, Clock, Callable[[], None]], WrapperWorker]
+MakeWorker = Callable[[Launch, OutputLog, Clock, Callable[[], None]], WorkerProcess]
 
 
 def _process(
     launch: Launch, output: OutputLog, clock: Clock, on_end: Callable[[], None]
-) -> WrapperWorker:
+) -> WorkerProcess:
     return WorkerProcess(launch, output=output, clock=clock, on_end=on_end)
 
 
@@ -166,7 +166,7 @@ class WrapperRegistry:
 
 def _maker(
     make: MakeWorker, launch: Launch, output: OutputLog, clock: Clock
-) -> Callable[[Callable[[], None]], WrapperWorker]:
+) -> Callable[[Callable[[], None]], WorkerProcess]:
     return lambda on_end: make(launch, output, clock, on_end)
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import structlog
 
 from edged.actions.action import NamedAction
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Approval, Caller, Route
+from edged.actions.envelope import OpenEnvelope
 from edged.discovery.registering import Knowledge
 from edged.engine.rehearsal import TwinCore, _config_in, _knowledge_of
 from edged.engine.rehearsals import RealUnit
@@ -237,11 +238,19 @@ def action(core: Any, name: str = "bench__start_experiment", **arguments: Any) -
     )
 
 
-async def started(life: Life, plan: Mapping[str, Any]) -> str:
-    """Check and start; the id of the run."""
+async def started(life: Life, plan: Mapping[str, Any], approval_id: str = "") -> str:
+    """Check and start; the id of the run.
+
+    Args:
+        approval_id: of a person who has said yes to it.
+    """
     asked = action(life.core)
     checked, problems = await life.experiments.check(asked, dict(plan), {}, {})
     assert checked is not None, [problem.text for problem in problems]
+    if approval_id:
+        envelope = OpenEnvelope(life.experiments.envelope(checked), life.core.bench.clock.monotonic)
+        approval = Approval(approval_id=approval_id, envelope=envelope)
+        asked = replace(asked, caller=replace(asked.caller, approval=approval))
     return (await life.experiments.start(asked, checked)).run_id
 
 

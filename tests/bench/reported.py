@@ -16,7 +16,7 @@ from edged.runs.report.facts import (
     Standing,
     report_of,
 )
-from edged.runs.report.parts import FactList, FactTable, Note, Report
+from edged.runs.report.parts import FactList, FactTable, Note, ReportDocument
 
 BEGUN_MS = 1_790_000_000_000
 STANDING = Standing(
@@ -112,7 +112,7 @@ def material_of(**more: Any) -> Material:
     return replace(whole, **more)
 
 
-def section_of(report: Report, heading: str) -> str:
+def section_of(report: ReportDocument, heading: str) -> str:
     """The text of a section, a line each."""
     found = next(section for section in report.sections if section.heading == heading)
     lines: list[str] = []
@@ -129,9 +129,9 @@ def section_of(report: Report, heading: str) -> str:
     return "\n".join(lines)
 
 
-def headings(report: Report) -> list[str]:
+def headings(report: ReportDocument) -> list[str]:
     return [section.heading for section in report.sections]
 
 
-def whole_report(**more: Any) -> Report:
+def whole_report(**more: Any) -> ReportDocument:
     return report_of(material_of(**more), STANDING)

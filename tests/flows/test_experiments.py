@@ -204,6 +204,7 @@ def test_a_step_that_fails_ends_the_run_as_failed_and_safe(engine: Engine) -> No
                                       "timeout_s": 0.2}))  # fmt: skip
     told = ended(engine, run_id)
     assert told["state"] == "failed"
+    assert told["error"].startswith("steps[2]: m.measure_dc_voltage answered ")
     assert "'value > 9' did not become true" in told["error"]
     assert not is_on(engine)
 

@@ -20,15 +20,13 @@ from edged.errors import EdgedError
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.confirm import ConfirmRule
 from edged.profiles.owner_rules import UnitRules
-from edged.runs.experiments.resuming import run_row
-from edged.runs.recordings.checks import run_verdict
 from edged.runs.recordings.data_nc import valid_rows
-from edged.runs.recordings.reader import units_of_run
+from edged.runs.recordings.reader import verdicts_of_run
 from edged.runs.recordings.registry import Recording
 from edged.runs.wording import stopped_by
 from tests.bench.engine import Engine
 from tests.bench.engine_process import engine_process
-from tests.bench.lives import Life, Lives, action, control, in_virtual_time, started, until
+from tests.bench.lives import Life, Lives, control, in_virtual_time, started, until
 from tests.bench.shipped import shipped_library
 from tests.bench.sim_bench import running_bench
 from tests.bench.waiting import wait_for
@@ -117,7 +115,7 @@ def assert_each_cell_is_there_once(directory: Path, run_id: str) -> None:
     for column in ("v", "total"):
         found = [(row["n_v_g"], row["n_v_d"]) for row in valid if row[column] is not None]
         assert sorted(found) == CELLS, column
-    (unit,) = units_of_run(directory / "data" / "runs", run_id)
+    _, (unit,) = verdicts_of_run(directory / "data" / "runs", run_id)
     assert sorted(check.value for check in unit.checks) == list(range(12))  # type: ignore[type-var]
     # What was worked out from pass to pass goes on as if nothing had been.
     totals = [row["total"] for row in valid if row["total"] is not None]
@@ -377,48 +375,47 @@ def test_what_is_not_as_it_was_is_a_refusal_that_says_which(tmp_path: Path) -> N
     in_virtual_time(work)
 
 
+ASKING = UnitRules(key="psu1", confirm=(ConfirmRule(text="output_on", name="output_on"),))
+
+
 @promise("experiment.resume-only-if")
 def test_an_approval_survives_a_crash_only_where_the_owner_says_so(tmp_path: Path) -> None:
     async def work(clock: VirtualClock) -> None:
         bench = Lives(tmp_path, clock, UNITS)
+        bench.rules["psu1"] = ASKING
         async with bench.life() as life:
-            run_id = await started(life, mapped(ask=True))
-            run = life.experiments.find(run_id)
-            approval = run.caller.approval
-            assert approval is not None
-            run.caller = replace(run.caller, approval=replace(approval, approval_id="ask-1"))
-            await until(life, lambda: run.loops)
-            kept = run_row(run, clock.wall_ms()).payload
-            changes = {"approval": kept["approval"]}
-            await life.core.bench.store.journal.update(run_id, changes, is_durable=True)
-            life.die()
+            life.dies_at = life.sent + 60
+            run_id = await started(life, mapped(ask=True), approval_id="ask-1")
+            await life.died.wait()
         async with bench.life() as life:
-            left = life.experiments.left
-            found = left.get(run_id)
-            assert found is not None
-            asked = action(life.core)
-            plan = await left._plan(asked, found)
-            asking = UnitRules(
-                key="psu1", confirm=(ConfirmRule(text="output_on", name="output_on"),)
-            )
-            for rules, says in (
-                (replace(asking, approval_survives_crash=True), ""),
-                (asking, "the owner of psu1 does not let it survive"),
-            ):
-                life.core.bench.pool.get("psu1").rules = rules
-                again = life.experiments._new_run(asked, plan, run_id)
-                if says:
-                    with pytest.raises(EdgedError, match=says):
-                        left._approve(again, found)
-                    continue
-                left._approve(again, found)
-                assert again.caller.approval is not None
-                assert again.caller.approval.approval_id == "ask-1"
-            life.core.bench.pool.get("psu1").rules = replace(asking, approval_survives_crash=True)
+            says = "has ended with the crash: the owner of psu1 does not let it survive one"
+            with pytest.raises(EdgedError, match=says):
+                await control(life, run_id, "resume")
+        bench.rules["psu1"] = replace(ASKING, approval_survives_crash=True)
+        async with bench.life() as life:
+            life.dies_at = life.sent + 30
+            await control(life, run_id, "resume")
+            await life.died.wait()
+        async with bench.life() as life:
+            await control(life, run_id, "resume")
+            await until(life, partial(is_over, life, run_id))
+            assert_is_as_without_a_crash(bench, life, run_id)
+
+    in_virtual_time(work)
+
+
+def test_an_approval_lasts_no_longer_than_it_would_have_without_a_crash(tmp_path: Path) -> None:
+    async def work(clock: VirtualClock) -> None:
+        bench = Lives(tmp_path, clock, UNITS)
+        bench.rules["psu1"] = replace(ASKING, approval_survives_crash=True)
+        async with bench.life() as life:
+            life.dies_at = life.sent + 60
+            run_id = await started(life, mapped(ask=True, at_most_h=1), approval_id="ask-1")
+            await life.died.wait()
+        async with bench.life() as life:
             await asyncio.sleep(3_600)
-            again = life.experiments._new_run(asked, plan, run_id)
             with pytest.raises(EdgedError, match="its time is over"):
-                left._approve(again, found)
+                await control(life, run_id, "resume")
 
     in_virtual_time(work)
 
@@ -461,7 +458,7 @@ def test_what_the_owner_lets_stay_on_is_on_when_the_rest_is_off(tmp_path: Path) 
 async def operate(life: Life, run_id: str, answers: list[Any]) -> None:
     """Answer the questions of a run, in their order, as a person does."""
     asked = 0
-    while answers and not life.died.is_set():
+    while answers and not life.died.is_set() and not is_over(life, run_id):
         question = life.experiments.status(run_id)["question"]
         if question is not None and question["number"] != asked:
             asked = question["number"]
@@ -508,11 +505,10 @@ def test_a_unit_that_was_interrupted_is_aborted_and_tested_again_as_its_second_t
             assert [(unit["unit"], unit["try"], unit["verdict"]) for unit in told["units"]] == [
                 ("A1", 1, "pass"), ("A2", 1, "aborted"), ("A2", 2, "pass"), ("A3", 1, "pass"),
             ]  # fmt: skip
-            results = units_of_run(life.directory / "data" / "runs", run_id)
+            _, results = verdicts_of_run(life.directory / "data" / "runs", run_id)
             assert [(one.unit, one.try_number, one.verdict.value) for one in results] == [
                 ("A1", 1, "pass"), ("A2", 1, "aborted"), ("A2", 2, "pass"), ("A3", 1, "pass"),
             ]  # fmt: skip
-            assert run_verdict(results).value == "pass"
 
     in_virtual_time(work)
 

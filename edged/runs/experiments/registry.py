@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import json
 import secrets
@@ -26,7 +27,7 @@ from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
-from edged.runs.experiments.bounds import approval_told, envelope_of, hours_of
+from edged.runs.experiments.bounds import envelope_of, hours_of
 from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
 from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
@@ -102,7 +103,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             registry,
             recorder,
             leases,
-            check=self.check,
+            check=functools.partial(self.check, is_begun=True),
             new_run=self._new_run,
             begin=self._begin,
         )
@@ -116,8 +117,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
         roles: Mapping[str, str],
         parameters: Mapping[str, Any],
         file: str = "",
+        *,
+        is_begun: bool = False,
     ) -> tuple[Plan | None, tuple[Problem, ...]]:
-        """Judge a plan; one without problems may be started by its id."""
+        """Judge a plan; one without problems may be started by its id.
+
+        Args:
+            file: the name of the saved one that it is.
+            is_begun: a part of it was done before a crash: how often that was counts already.
+        """
         try:
             experiment = await asyncio.to_thread(read_plan, source)
         except BadPlan as bad:
@@ -138,7 +146,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
-        work.spend()
+        if not is_begun:
+            work.spend()
         checked = work.result()
         if checked is None:
             return None, tuple(work.problems)
@@ -473,7 +482,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 "run": run.run_id,
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
-                **approval_told(run.caller.approval, self._bench.clock.wall_ms()),
                 **_clean_up_of(instrument),
             },
         )

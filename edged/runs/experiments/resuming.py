@@ -22,10 +22,8 @@ from typing import Any, Final
 import structlog
 
 from edged.actions.action import Action, NamedAction, Purpose, SendLines
-from edged.actions.caller import Approval, Caller
+from edged.actions.caller import Caller
 from edged.actions.cause import Cause
-from edged.actions.envelope import Envelope, OpenEnvelope
-from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.experiments.model import Resume
 from edged.experiments.problem import Problem
@@ -33,7 +31,7 @@ from edged.files import read_text
 from edged.profiles.abort import Proof
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.experiments.bounds import hours_of
+from edged.runs.experiments.bounds import approval_left, approval_told, hours_of
 from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position, UnitNow
 from edged.runs.left_work import Clean, LeftWork
 from edged.runs.obey import obey
@@ -88,37 +86,11 @@ def run_row(run: ExperimentRun, wall_ms: int) -> JournalEntry:
             "units": {
                 role: [one.id, unit_of_instrument(one).key] for role, one in run.instruments.items()
             },
-            **_approval_told(run.caller.approval, wall_ms),
+            **approval_told(run.caller.approval, wall_ms),
             "position": NOWHERE.to_json(),
             "why": TOO_EARLY,
         },
     )
-
-
-def _approval_told(approval: Approval | None, wall_ms: int) -> dict[str, Any]:
-    """A person's yes; empty where nobody was asked."""
-    if approval is None or not approval.approval_id or approval.envelope is None:
-        return {}
-    told = approval.envelope.to_json(wall_ms)
-    kept = {"envelope": told["envelope"], "until_ms": told["until_ms"]}
-    return {"approval": {"id": approval.approval_id, **kept}}
-
-
-def _kept_approval(told: Mapping[str, Any], run: ExperimentRun, clock: Clock) -> Approval | None:
-    """The same, for what is resumed: of the same commands, until the same time.
-
-    What is done again was counted by the life that was killed, and is counted anew.
-    """
-    new = run.caller.approval.envelope if run.caller.approval is not None else None
-    try:
-        kept = Envelope.from_json(told["envelope"])
-        left_s = (told["until_ms"] - clock.wall_ms()) / 1_000
-    except (LookupError, TypeError, ValueError):
-        return None
-    if left_s <= 0 or new is None or kept.rows != new.envelope.rows:
-        return None
-    envelope = OpenEnvelope(replace(kept, most_s=min(left_s, kept.most_s)), clock.monotonic)
-    return Approval(approval_id=str(told["id"]), envelope=envelope)
 
 
 async def keep_place(bench: Bench, run: ExperimentRun, sink: RowSink) -> None:
@@ -398,7 +370,7 @@ class LeftRuns:
         run.started_ms = int(left.entry.payload.get("started_ms") or run.started_ms)
         place.take(run, self._bench.clock.monotonic())
         with contextlib.suppress(*([Refused] if is_end else [])):
-            self._approve(run, left)
+            self._approve(run, plan, left)
         hours = hours_of(plan.checked) - (0.0 if is_end else place.elapsed_s / 3_600)
         if hours <= 0:
             raise Conflict(f"{left.run_id} has taken longer than its at_most_h.")
@@ -457,19 +429,21 @@ class LeftRuns:
             )
         return plan
 
-    def _approve(self, run: ExperimentRun, left: LeftRun) -> None:
+    def _approve(self, run: ExperimentRun, plan: Plan, left: LeftRun) -> None:
         """A person's yes holds on if the owners of all units that ask for one allow that.
 
         Raises:
             Refused: NEEDS_APPROVAL.
         """
-        told = left.entry.payload.get("approval")
-        if not told:
+        if not plan.asks:
             return
-        asking = [unit for unit in run.written if unit.rules.confirm]
-        ended = [unit.called for unit in asking if not unit.rules.approval_survives_crash]
-        approval = None if ended else _kept_approval(told, run, self._bench.clock)
-        if approval is None:
+        asking = [self._bench.pool.get(unit_id) for unit_id in plan.asks]
+        planned = run.caller.approval.envelope if run.caller.approval is not None else None
+        approval = planned and approval_left(
+            left.entry.payload, planned.envelope, asking, self._bench.clock
+        )
+        if not approval:
+            ended = [one.called for one in asking if not one.rules.approval_survives_crash]
             why = f"the owner of {', '.join(ended)} does not let it survive one"
             raise Refused(
                 f"The approval of {left.run_id} has ended with the crash: "

@@ -407,10 +407,7 @@ class Steps:
                 with self._waiting():
                     await self._settle(step)
             case IfStep():
-                if self._way:
-                    holds = self._is_on_way(step.then)
-                else:
-                    holds = self._holds(step.condition, step.path)
+                holds = self._is_on_way(step.then) if self._way else self._holds(step.condition)
                 await self.do_all(step.then if holds else step.otherwise)
             case LetStep(let=let):
                 for name, value in let.items():
@@ -437,18 +434,18 @@ class Steps:
     def _number(self, value: Value, path: str) -> float:
         return number(value, self._run.names, path)
 
-    def _holds(self, condition: str, path: str, **more: Scalar | None) -> bool:
+    def _holds(self, condition: str) -> bool:
         """Whether a condition holds.
 
         Raises:
             Failed: it needs a reading that is missing.
         """
         expression = compile_expression(condition)
-        known = {**self._run.names, **more}
+        known = self._run.names
         missing = [name for name in sorted(expression.names) if known.get(name) is None]
         if missing:
             raise Failed(
-                f"{path}: {condition} cannot be judged: {', '.join(missing)} has no value.",
+                f"{condition} cannot be judged: {', '.join(missing)} has no value.",
                 code=ErrorCode.STEP_FAILED,
                 remedy="A reading was missing; see on_missing, or check it before.",
             )
@@ -645,8 +642,7 @@ class Steps:
                 self._run.note(f"{path}: {said}")
                 self._run.take_event("timeout", {"path": path, "text": said})
             case OnTimeout.FAIL:
-                where = f"{path}: " if path else ""
-                raise Failed(f"{where}{said}.", code=ErrorCode.TIMEOUT)
+                raise Failed(f"{said}.", code=ErrorCode.TIMEOUT)
             case OnTimeout.END:
                 self._leave_innermost()
             case OnTimeout.ABORT:
@@ -669,9 +665,7 @@ class Steps:
         arguments = self._arguments(target)
         parameter = None if command is None else set_parameter(target, command, arguments)
         if command is None or parameter is None:
-            raise Failed(
-                f"{path}: {target.text} is not there any more.", code=ErrorCode.STEP_FAILED
-            )
+            raise Failed(f"{target.text} is not there any more.", code=ErrorCode.STEP_FAILED)
         if parameter.type is ParameterType.INT and isinstance(to, float):
             # A loop over a range counts in floats.
             to = round(to) if to == round(to) else to
@@ -927,7 +921,8 @@ class Steps:
             for at in range(self._begins_at(step.name) or 0, step.at_most):
                 await self._begin_pass(loop, at, at)
                 await self.do_all(step.steps)
-                if self._holds(step.until, step.path):
+                run.path = step.path
+                if self._holds(step.until):
                     return
         except Leave as leave:
             if leave.loop != step.name:
@@ -936,10 +931,10 @@ class Steps:
         finally:
             self._way = {}
             run.loops.remove(loop)
-        said = f"{step.path}: {step.until} did not hold after {step.at_most} passes"
+        said = f"{step.until} did not hold after {step.at_most} passes"
         if step.on_at_most is OnAtMost.FAIL:
             raise Failed(f"{said}.", code=ErrorCode.STEP_FAILED)
-        run.note(said)
+        run.note(f"{step.path}: {said}")
 
     async def _cleaned(self, steps: tuple[Step, ...]) -> None:
         """The ``finally`` of a loop, to its end whoever cancels meanwhile."""

@@ -63,7 +63,7 @@ class Array:
 
 
 @record(frozen=False, kw_only=False)
-class Written:
+class OnDisk:
     """What has come on the disk: of the rows of each file and the arrays, the first so many."""
 
     size: int = 0
@@ -131,7 +131,7 @@ class RunFiles:
         """What other programs have done to the files, in sentences; empty if nothing."""
         return " ".join(self._harms)
 
-    def write(self, rows: Mapping[str, Sequence[Any]], arrays: Sequence[Array]) -> Written:
+    def write(self, rows: Mapping[str, Sequence[Any]], arrays: Sequence[Array]) -> OnDisk:
         """Append and sync as many as the disk takes, each row and array whole or not at all.
 
         Arrays go first: a row that names one comes after it. The files follow in their order, so
@@ -140,7 +140,7 @@ class RunFiles:
         Args:
             rows: by the names of files.
         """
-        written = Written()
+        written = OnDisk()
         try:
             self._look()
             self._write_arrays(arrays, written)
@@ -188,7 +188,7 @@ class RunFiles:
             remove_directory(self.directory)
             remove_directory(self.directory.parent)
 
-    def _write_arrays(self, arrays: Sequence[Array], written: Written) -> None:
+    def _write_arrays(self, arrays: Sequence[Array], written: OnDisk) -> None:
         refused: OSError | None = None
         for array in arrays:
             try:

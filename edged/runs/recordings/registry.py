@@ -41,8 +41,8 @@ from edged.runs.recordings.files import (
     EVENTS_FILE,
     ROWS_FILE,
     Array,
+    OnDisk,
     RunFiles,
-    Written,
     came_to_its_end,
     claim_marks,
     drop_mark,
@@ -703,7 +703,7 @@ class _Batch:
     rows: dict[str, list[Any]]
     arrays: list[Array]
     is_meta_owed: bool
-    written: Written = field(default_factory=Written)
+    written: OnDisk = field(default_factory=OnDisk)
 
     @classmethod
     def of(cls, recording: Recording, files: RunFiles) -> _Batch:

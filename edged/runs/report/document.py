@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from edged.runs.report.parts import FactList, FactTable, Note, Part, Plot, Report, Section
+from edged.runs.report.parts import (
+    FactList,
+    FactTable,
+    Note,
+    Part,
+    PlottedFigure,
+    ReportDocument,
+    Section,
+)
 from edged.runs.report.svg import draw_figure
 
 LONG_WORD: Final = 26
@@ -73,12 +81,12 @@ POLICY: Final = f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'"
 """The Content-Security-Policy under which it shows all that it has; who serves it says the same."""
 
 
-def document_of(report: Report) -> bytes:
+def document_of(report: ReportDocument) -> bytes:
     """The file, in UTF-8."""
     return "\n".join(_document(report)).encode("utf-8", "replace")
 
 
-def _document(report: Report) -> Iterator[str]:
+def _document(report: ReportDocument) -> Iterator[str]:
     yield "<!DOCTYPE html>"
     yield '<html lang="en">'
     yield '<head><meta charset="utf-8">'
@@ -117,7 +125,7 @@ def _part(part: Part) -> Iterator[str]:
         case Note():
             kind = "note warning" if part.is_warning else "note"
             yield f'<p class="{kind}">{_text(part.text)}</p>'
-        case Plot():
+        case PlottedFigure():
             yield f"<figure>{draw_figure(part.figure)}"
             yield f"<figcaption>{_text(part.caption)}</figcaption></figure>"
 

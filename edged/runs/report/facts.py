@@ -13,7 +13,15 @@ from typing import Any, Final
 
 from edged.plot.figure import Figure
 from edged.record import record
-from edged.runs.report.parts import FactList, FactTable, Note, Part, Plot, Report, Section
+from edged.runs.report.parts import (
+    FactList,
+    FactTable,
+    Note,
+    Part,
+    PlottedFigure,
+    ReportDocument,
+    Section,
+)
 
 MOST_TEXT: Final = 2_000
 """Of one cell or value; a longer one is cut, and says so."""
@@ -111,7 +119,7 @@ class Material:
     record: RecordRows = RecordRows()
 
 
-def report_of(material: Material, standing: Standing) -> Report:
+def report_of(material: Material, standing: Standing) -> ReportDocument:
     """The report, in the order in which it is read."""
     meta = material.meta
     units = _dicts(meta.get("instruments"))
@@ -132,7 +140,7 @@ def report_of(material: Material, standing: Standing) -> Report:
         unknown,
     )
     made = _utc(standing.now_ms)
-    return Report(
+    return ReportDocument(
         title=f"Report of {material.run_id}",
         subtitle=f"{_text(meta.get('command_name')) or 'A run'} of {_called(units, meta)}",
         sections=tuple(section for section in sections if section.parts),
@@ -197,7 +205,7 @@ def _plots(material: Material) -> Iterator[Part]:
         drawn = f"{count:,} points a curve"
         if is_outline:
             drawn = f"{count:,} stretches a curve, each from its lowest to its highest value"
-        yield Plot(figure=figure, caption=f"{figure.title}. Drawn: {drawn}.")
+        yield PlottedFigure(figure=figure, caption=f"{figure.title}. Drawn: {drawn}.")
     if material.undrawn:
         yield Note(text=f"Not drawn: {material.undrawn}")
 

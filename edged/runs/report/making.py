@@ -36,7 +36,7 @@ from edged.runs.report.facts import (
     span_of,
     unit_ids,
 )
-from edged.runs.report.parts import Report
+from edged.runs.report.parts import ReportDocument
 from edged.store.audit.run_rows import RunRow
 
 ROWS_FROM_EACH_END: Final = 10
@@ -184,7 +184,7 @@ class ReportMaker:
         report = await self._report(run_id)
         return await self._runs.read(lambda _root: document_of(report))
 
-    async def _report(self, run_id: str) -> Report:
+    async def _report(self, run_id: str) -> ReportDocument:
         await self._runs.closed(run_id)
         is_open = await self._runs.written(run_id) is not None
         found = await self._runs.read(look_at, run_id)

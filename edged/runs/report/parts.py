@@ -40,14 +40,14 @@ class Note:
 
 
 @record
-class Plot:
+class PlottedFigure:
     """A figure, with what stands below it."""
 
     figure: Figure
     caption: str
 
 
-Part = FactList | FactTable | Note | Plot
+Part = FactList | FactTable | Note | PlottedFigure
 
 
 @record
@@ -59,7 +59,7 @@ class Section:
 
 
 @record
-class Report:
+class ReportDocument:
     """One report.
 
     Attributes:

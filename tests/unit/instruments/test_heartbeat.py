@@ -10,14 +10,14 @@ import pytest
 
 from edged.discovery.heartbeat import SHORTEST_S, Heartbeat
 from edged.errors import ErrorCode, Failed
-from edged.instruments.conversation import Known
+from edged.instruments.conversation import KnownQuestion
 from edged.profiles.model import Connection
 from edged.transports.address import Transport
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
 
 EVERY_S = 60.0
-NAME = Known(question="*IDN?", is_answer=bool)
+NAME = KnownQuestion(question="*IDN?", is_answer=bool)
 
 
 @dataclass(kw_only=True)
@@ -34,7 +34,7 @@ class Unit:
     is_idle: bool = True
     is_closed: bool = False
     heard_at: float = 0.0
-    probe: Known = NAME
+    probe: KnownQuestion = NAME
     asked: list[float] = field(default_factory=list)
 
     def submit(self, _make: object, waiter: Any, **how: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edged.runs.report.document import POLICY, document_of
 from edged.runs.report.facts import report_of
-from edged.runs.report.parts import FactList, FactTable, Note, Report, Section
+from edged.runs.report.parts import FactList, FactTable, Note, ReportDocument, Section
 from tests.bench.reported import STANDING, material_of, meta_of, unit_of, whole_report
 from tests.promises import promise
 
@@ -53,7 +53,7 @@ class Reader(html.parser.HTMLParser):
         self.text.append(data)
 
 
-def read(report: Report) -> Reader:
+def read(report: ReportDocument) -> Reader:
     reader = Reader()
     reader.feed(document_of(report).decode())
     reader.close()
@@ -61,7 +61,7 @@ def read(report: Report) -> Reader:
     return reader
 
 
-def hostile_report(text: str) -> Report:
+def hostile_report(text: str) -> ReportDocument:
     unit = unit_of(
         text, text, serial=text, firmware=text, location=text, idn=text, model=text,
         settings=[{"name": text, "for": {text: text}, "unit": text, "value": text}],
@@ -116,7 +116,7 @@ def test_any_text_makes_a_well_formed_page(text: str, cells: list[str]) -> None:
         Note(text=text),
         FactTable(columns=(text, text), rows=(tuple(cells),), caption=text, codes=frozenset({1})),
     )
-    report = Report(
+    report = ReportDocument(
         title=text, subtitle=text, sections=(Section(heading=text, parts=parts),), foot=text
     )
     read(report)

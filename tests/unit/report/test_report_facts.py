@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.runs.report.facts import Material, RecordRows, report_of
-from edged.runs.report.parts import Plot
+from edged.runs.report.parts import PlottedFigure
 from tests.bench.reported import (
     BEGUN_MS,
     STANDING,
@@ -196,7 +196,7 @@ def test_what_cannot_be_drawn_is_told_in_place_of_the_picture() -> None:
     report = whole_report(figures=(), undrawn="This recording is too long to draw.")
     assert "too long to draw" in section_of(report, "Plots")
     parts = [part for section in whole_report().sections for part in section.parts]
-    assert len([part for part in parts if isinstance(part, Plot)]) == 1
+    assert len([part for part in parts if isinstance(part, PlottedFigure)]) == 1
 
 
 @given(st.dictionaries(st.sampled_from(sorted(meta_of())), JSON, max_size=6), JSON)
