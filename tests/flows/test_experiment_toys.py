@@ -114,6 +114,20 @@ def test_a_value_that_leaves_its_bounds_while_it_runs_is_not_sent() -> None:
     assert sent == pytest.approx([2, 6], abs=0.1)
 
 
+@promise("experiment.pause")
+def test_a_pause_that_the_plan_allows_does_not_use_up_the_time_of_the_run() -> None:
+    async def work(bench: TwinLab) -> tuple[str, str]:
+        run = await bench.run(plan({"wait_s": 60}, {"wait_s": 1}))
+        await bench.clock.sleep(5)
+        bench.experiments.pause(run, "lunch")
+        await bench.clock.sleep(0.9 * HOUR_S)
+        bench.experiments.resume(run)
+        await bench.over(run)
+        return run.status, run.reason
+
+    assert on_twins(work, "psu1") == ("completed", "")
+
+
 @promise("experiment.answer")
 def test_of_two_clients_who_answer_the_first_counts_and_the_second_is_told() -> None:
     ask = {"text": "?", "type": "choice", "options": ["left", "right"]}

@@ -23,12 +23,14 @@ def hours_of(checked: Checked) -> float:
     """How long the run may take; so long last its lease and its approval.
 
     Nobody knows how long a person takes, so the time-outs of a plan that asks one are its bound.
+    There is room for the longest pause.
     """
     given = checked.experiment.at_most_h
     if given is not None:
         return given
     span = checked.duration
     seconds = span.most if checked.is_asking else 2 * span.likely
+    seconds += checked.experiment.pause_at_most_s
     # In whole quarters: what commands lately took makes no other question of an approval.
     quarters = math.ceil(seconds / 3600 / SHORTEST_H)
     return min(LONGEST_H, max(1, quarters) * SHORTEST_H)
