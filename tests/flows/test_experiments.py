@@ -322,21 +322,21 @@ def test_what_was_measured_and_judged_is_in_files(engine: Engine) -> None:
 
 def test_logs_and_checks_are_read_beside_the_rows(engine: Engine) -> None:
     check = {"check": "idle", "value": "{v}", "max": 1, "unit": "V"}
-    log = {"volts": {"command": "m.measure_dc_voltage", "every_s": 0.1}}
-    steps = ({"measure": {"v": "m.measure_dc_voltage"}}, check, {"wait_s": 0.5})
+    log = {"amps": {"command": "s.measure_current", "every_s": 0.1}}
+    steps = ({"measure": {"v": "m.measure_dc_voltage"}}, check, {"wait_s": 1})
     run_id = start(engine, plan(*steps, log=log))
     assert ended(engine, run_id)["verdict"] == "pass"
     told = engine.tool("bench__runs", run_id=run_id)["result"]
-    assert (told["verdict"], told["tables"], told["tested"]) == ("pass", ["volts", "checks"], [])
+    assert (told["verdict"], told["tables"], told["tested"]) == ("pass", ["amps", "checks"], [])
     assert (Path(told["folder"]) / "data.csv").exists()
-    logged = engine.tool("bench__runs", run_id=run_id, table="volts", rows=2)["result"]
-    assert (logged["columns"], logged["units"][0]) == (["volts", "elapsed_s"], "V")
-    assert logged["total_rows"] >= 3
-    assert len(logged["rows"]) == 2
+    logged = engine.tool("bench__runs", run_id=run_id, table="amps", rows=1)["result"]
+    assert (logged["columns"], logged["units"][0]) == (["amps", "elapsed_s"], "A")
+    assert logged["total_rows"] >= 2
+    assert len(logged["rows"]) == 1
     checks = engine.tool("bench__runs", run_id=run_id, table="checks")["result"]
     assert "verdict" in checks["columns"]
     wrong = engine.tool("bench__runs", run_id=run_id, table="../meta")
-    assert "it has volts, checks" in str(wrong)
+    assert "it has amps, checks" in str(wrong)
 
 
 def test_an_answer_is_followed_by_a_status_without_its_question(engine: Engine) -> None:
