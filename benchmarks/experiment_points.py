@@ -25,7 +25,7 @@ from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
 
 POINTS = 100_000
-COMPARED = 200
+COMPARED = 1_000
 """Points of each of the runs that are compared."""
 ROUNDS = 3
 INNER = 100
