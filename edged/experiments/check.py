@@ -74,6 +74,8 @@ MOST_SHOWN: Final = 1_000
 """Values of one argument that the envelope holds one by one."""
 OWN_COLUMNS: Final = frozenset({"attempt", "elapsed_s", "flags"})
 OWN_TABLES: Final = frozenset({"data", "checks"})
+CLOSE: Final = 0.65
+"""How much of two words must be alike, so that one may be meant by the other."""
 CALL_S: Final = 0.02
 """What a command likely takes that nobody has timed yet."""
 
@@ -580,8 +582,8 @@ class PlanCheck:
                 self._let_step(step, let, names, loops)
                 return Span()
             case CheckStep():
-                for key in ("value", "min", "max", "near"):
-                    self._names(getattr(step, key), f"{step.path}.{key}", names)
+                self._names(step.value, f"{step.path}.value", names)
+                self._numbers(step, ("min", "max", "near"), names)
                 return Span()
             case AskStep():
                 self._ask_step(step, names)
@@ -868,8 +870,7 @@ class PlanCheck:
 
     def _settle_step(self, step: SettleStep, names: Names) -> Span:
         self._reading(step.settle, f"{step.path}.settle", names, UNCOUNTED)
-        for key in ("drift", "target", "within"):
-            self._names(getattr(step, key), f"{step.path}.{key}", names)
+        self._numbers(step, ("drift", "target", "within"), names)
         if step.timeout_s < step.for_s:
             self._add(f"{step.path}.timeout_s", "impossible",
                       f"within {step.timeout_s:g} s it cannot stand still for {step.for_s:g} s.",
@@ -1038,6 +1039,12 @@ class PlanCheck:
         if text:
             self._names(f"{{{text}}}", path, names)
 
+    def _numbers(self, step: Step, keys: tuple[str, ...], names: Names) -> None:
+        """What of a step must be a number, where it is known."""
+        for key in keys:
+            if (value := getattr(step, key)) is not None:
+                self._range(value, f"{step.path}.{key}", names)
+
     def _range(self, value: Value, path: str, names: Names) -> tuple[float, float]:
         """The least and the greatest that a number can be; 0 where that is not known."""
         if not self._names(value, path, names):
@@ -1114,7 +1121,7 @@ def close(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """At most three known words that resemble this one."""
     import difflib  # for those who mistyped
 
-    return tuple(difflib.get_close_matches(word[:64], sorted(known), n=3, cutoff=0.5))
+    return tuple(difflib.get_close_matches(word[:64], sorted(known), n=3, cutoff=CLOSE))
 
 
 def answer_unit(command: Command | None, member: str) -> str:

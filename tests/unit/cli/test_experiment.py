@@ -68,11 +68,17 @@ def test_a_line_says_how_far_a_run_is() -> None:
     ("problem", "line"),
     [
         (
-            {"line": 6, "path": "steps[0].set", "message": "It is wrong.", "remedy": "Write a.b."},
-            "plan.yaml:6: steps[0].set: It is wrong. Write a.b.",
+            {
+                "line": 6,
+                "column": 3,
+                "path": "steps[0].set",
+                "message": "It is wrong.",
+                "remedy": "Write a.b.",
+            },
+            "plan.yaml:6:3: steps[0].set: It is wrong. Write a.b.",
         ),
         (
-            {"line": None, "path": "bounds", "message": "bounds: none.", "remedy": None},
+            {"line": None, "column": None, "path": "bounds", "message": "none.", "remedy": None},
             "plan.yaml: bounds: none.",
         ),
     ],

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def plan(*steps: Any, **more: Any) -> Plan:
 # Random plans
 
 READ = {"read": {"v": "m.measure_dc_voltage"}}
+NOT_KNOWN = "bounds|with these values|which has no value"
 WHERE = ("note", "end", "abort", "fail")
 numbers = st.one_of(
     st.sampled_from([0, 0.5, 1, 2, 1.234567, 2.5, 5, 1e-5]),
@@ -235,11 +237,34 @@ def test_what_passes_the_check_ends_without_an_error_that_it_could_have_known(
     )
     event(f"passes: {passed}")
     if passed:
-        # A reading may leave its bounds; that nobody can know before.
-        is_of_a_reading = "bounds" in str(told["error"])
+        # A reading may leave its bounds, or be no value of an expression: nobody can know before.
+        is_of_a_reading = re.search(NOT_KNOWN, str(told["error"]))
         assert told["state"] == "completed" or is_of_a_reading, told["error"]
     else:
         assert told
+
+
+V_MAX = {"v_max": {"type": "int", "min": 1, "max": 4, "default": 2}}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"settle": "m.measure_dc_voltage", "drift": "{1 / 0}", "for_s": 1, "every_s": 0.2},
+        {"settle": "m.measure_dc_voltage", "target": "{sqrt(v_max - 9)}", "within": 1, "for_s": 1},
+        {"check": "c", "value": "{v_max}", "max": "{1 / (v_max - v_max)}"},
+        volts("{1 / 0}"),
+        {"wait_s": "{1 / 0}"},
+    ],
+    ids=["drift", "target", "max", "argument", "wait"],
+)
+def test_an_expression_of_what_is_known_is_worked_out_by_the_check(step: dict[str, Any]) -> None:
+    async def story(lab: TwinLab) -> Any:
+        return (await lab.tool("bench__check_experiment", plan=plan(step, parameters=V_MAX))).data
+
+    told = on_twins(story, "psu1", "dmm1")
+    assert not told["ok"]
+    assert re.search("with these values|which has no value", told["errors"][0]["message"])
 
 
 # Remedies
