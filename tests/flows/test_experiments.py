@@ -300,6 +300,18 @@ def test_a_watch_in_which_edged_makes_a_mistake_ends_the_run(
     assert not is_on(engine)
 
 
+def test_a_unit_whose_finally_fails_is_told_with_its_verdict(engine: Engine) -> None:
+    loop = {
+        "for": "b", "in": {"count": 1}, "unit": "{b}",
+        "steps": [{"read": {"v": "s.measure_current"}}, {"check": "c", "value": "{v}", "max": 1}],
+        "finally": [{"wait_s": "{1 / v}"}],
+    }  # fmt: skip
+    told = ended(engine, start(engine, plan(loop)))
+    assert told["state"] == "failed"
+    assert [(unit["unit"], unit["try"]) for unit in told["units"]] == [("0", 1)]
+    assert told["under_test"] is None
+
+
 def test_settled_is_what_stands_still(engine: Engine) -> None:
     step = {"settle": "m.measure_dc_voltage", "drift": 0.1, "for_s": 0.5, "every_s": 0.1}
     run_id = start(engine, plan(step, {"row": {"x": "1"}}))

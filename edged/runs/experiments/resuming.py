@@ -572,6 +572,10 @@ class LeftRuns:
                     if before != refused.message:
                         why = refused.message
                         log.warning("experiment_not_resumed", run_id=left.run_id, why=why)
+                except Exception:
+                    # The others are looked after all the same.
+                    left.next_s = self._bench.clock.monotonic() + RETRY_S
+                    log.exception("experiment_fault", run_id=left.run_id)
             await self._bench.clock.sleep(LOOK_EVERY_S)
 
     async def _look_after(self, left: LeftRun) -> None:

@@ -849,9 +849,11 @@ class Steps:
             return step.on_error is OnError.SKIP
         finally:
             if step.unit is not None:
-                if step.finally_steps:
-                    await self._cleaned(step.finally_steps)
-                self._unit_over(step)
+                try:
+                    if step.finally_steps:
+                        await self._cleaned(step.finally_steps)
+                finally:
+                    self._unit_over(step)
         return True
 
     async def _named_steps(self, step: ForStep) -> None:
