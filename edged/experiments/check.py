@@ -35,7 +35,7 @@ from edged.experiments.model import (
 )
 from edged.experiments.problem import Problem
 from edged.profiles.abort import TRUTHS, tellings
-from edged.profiles.expr import names_in
+from edged.profiles.expr import expression_text, names_in
 from edged.profiles.model import (
     BitsAnswer,
     Command,
@@ -1020,6 +1020,14 @@ class PlanCheck:
         """Whether every name of a value has one here; a problem where it has not."""
         if value is None:
             return True
+        if (
+            isinstance(value, str)
+            and "{" in value
+            and expression_text(value, is_bare=False) is None
+        ):
+            self._add(path, "grammar", f"{value!r} is a text as it stands, and no expression.",
+                      "Write an expression as the whole value: \"{…}\".")  # fmt: skip
+            return False
         is_good = True
         for name in sorted(names_in(value)):
             found = names.get(name)
