@@ -37,6 +37,7 @@ LEAST_MEMORY_BYTES = 4 * 1024**3
 # Files that take long go first, so that no worker waits for another at the end. Unit tests, which
 # compute, stand between the others, which wait.
 LONG_FILES = (
+    "test_experiment_for_real",
     "test_identity_owed",
     "test_pymeasure",
     "test_newcomers_with_lewis",
@@ -50,6 +51,8 @@ LONG_FILES = (
     "test_inspector",
     "test_agents",
     "test_attacks",
+    "test_peers_maps",
+    "test_resume",
     "test_storm",
     "test_in_step",
     "test_hot_reload",
