@@ -178,10 +178,15 @@ def test_thirty_instruments_are_stopped_and_the_doubtful_are_named_first(
         assert first.startswith("psu10: not confirmed: OUTP CH1")
         assert browser.run("return document.querySelectorAll('#stopped li').length") == 30
         tones = browser.run(
-            "return ['first', 'last'].map((which) => getComputedStyle("
-            "document.querySelector(`#stopped li:${which}-child`)).color)"
+            "return [...document.querySelectorAll('#stopped li')].map((one) => "
+            "[one.innerText.includes('not confirmed'), getComputedStyle(one).color])"
         )
-        assert tones[0] != tones[1], "only what is doubtful is red"
+        # On a busy machine another one may be in doubt, too.
+        red, plain = (
+            {tone for is_so, tone in tones if is_so is wanted} for wanted in (True, False)
+        )
+        assert plain, "the others are confirmed"
+        assert not red & plain, "only what is doubtful is red"
         box = browser.run(
             "const box = document.getElementById('head').getBoundingClientRect(); "
             "return [box.top, box.bottom < innerHeight * 0.75]"

@@ -47,7 +47,7 @@ from edged.transports.visa import VisaLibrary
 made = VisaLibrary.__init__
 def on_threads(self, *values, **named):
     made(self, *values, **named)
-    self._is_on_loop = False
+    self.is_on_loop = False
 VisaLibrary.__init__ = on_threads
 signal.signal(signal.SIGUSR1, lambda *_: threading.Event().wait(120))
 from edged.cli.main import main
