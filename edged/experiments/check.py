@@ -294,12 +294,15 @@ class Spending:
     Attributes:
         at_s: seconds after the start, at the least.
         count: how often at the most; ``loop``: the innermost around it.
+        rate: of a ramp, which is many steps; ``ramp_s``: what it takes, where that is known.
     """
 
     judged: Judgement
     at_s: float
     count: float
     loop: str
+    rate: float | None = None
+    ramp_s: float | None = None
 
 
 class PlanCheck:
@@ -412,12 +415,37 @@ class PlanCheck:
             one = sent.judged
             if one.path in self._judged:
                 continue
-            count = min(sent.count, MOST_SENT)
+            steps, every_s = self._steps_of_ramp(sent)
+            again = int(min((sent.count - 1) * steps, MOST_SENT))
+            pass_s = self._pass_s.get(sent.loop, 0.0)
             try:
-                self._bench.spend(one, sent.at_s, int(count), self._pass_s.get(sent.loop, 0.0))
+                self._bench.spend(one, sent.at_s, steps, every_s)
+                if again > 0:
+                    self._bench.spend(one, sent.at_s + pass_s, again, pass_s / steps)
             except EdgedError as error:
                 self._judged.add(one.path)
                 self._refused(one.path, error)
+
+    def _steps_of_ramp(self, sent: Spending) -> tuple[int, float]:
+        """How many steps one ramp has at the most, and seconds between two; else 1.
+
+        From where a unit stands before the first one is known only while it runs.
+        """
+        command, unit = sent.judged.command, sent.judged.unit
+        if not sent.rate or command.sweep is None:
+            return 1, 0.0
+        ramp_s = sent.ramp_s
+        if ramp_s is None:
+            # A set-point that another command has set begins there.
+            set_anywhere = (
+                asked.parameters.get(command.sweep.parameter, ())
+                for asked in self._envelope.values()
+                if asked.unit == unit.id
+            )
+            numbers = [one for values in set_anywhere for one in values if not isinstance(one, str)]
+            ramp_s = (max(numbers) - min(numbers)) / sent.rate if numbers else 0.0
+        every_s = command.sweep.interval_ms / 1000
+        return max(1, min(math.ceil(ramp_s / every_s), MOST_SENT)), every_s
 
     def result(self) -> Checked | None:
         """What may start; ``None`` where there are problems."""
@@ -662,6 +690,7 @@ class PlanCheck:
         times: Times,
         *,
         rate: float | None = None,
+        ramp_s: float | None = None,
     ) -> None:
         """Judge a command with every value that its arguments can have."""
         choices: dict[str, tuple[Scalar, ...]] = {}
@@ -698,7 +727,14 @@ class PlanCheck:
             )
             judged = judged or found_before
         if judged is not None and command.is_write and not self._is_last:
-            sent = Spending(judged=judged, at_s=self._at_s, count=times[1], loop=self._loop)
+            sent = Spending(
+                judged=judged,
+                at_s=self._at_s,
+                count=times[1],
+                loop=self._loop,
+                rate=rate,
+                ramp_s=ramp_s,
+            )
             self._sent.append(sent)
         if len(self.to_judge) > MOST_JUDGED:
             self._add(path, "too_large", f"the plan has more than {MOST_JUDGED:,} different values "
@@ -948,8 +984,9 @@ class PlanCheck:
             unit, command, parameter, given, speed = moved
             given = {**given, parameter.name: f"{{{step.name}}}"}
             rate = speed if step.rate is not None else None
+            way_s = _way(values, rate, is_snake=step.is_snake).most / max(1, len(values or ()))
             self._judge_all(f"{step.path}.set", step.set, unit, command, given, here, inside,
-                            rate=rate)  # fmt: skip
+                            rate=rate, ramp_s=way_s if values else None)  # fmt: skip
         low, high = self._range(step.wait_s, f"{step.path}.wait_s", here)
         span = self._pass(step, here, loops, inside, low)
         if step.unit is not None:

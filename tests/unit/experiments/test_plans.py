@@ -277,6 +277,17 @@ def test_braces_inside_of_a_text_are_no_expression() -> None:
     assert "no expression" in told["errors"][0]["message"]
 
 
+@pytest.mark.parametrize(("per_hour", "is_fit"), [(19, False), (21, True)])
+def test_the_steps_of_a_ramp_count_for_a_budget(per_hour: int, is_fit: bool) -> None:
+    async def story(lab: TwinLab) -> Any:
+        ramp = {"ramp": "s.set_voltage", "to": 2, "rate": 1}
+        return (await lab.tool("bench__check_experiment", plan=plan(ramp))).data
+
+    budget = {"set_voltage": Budget(per_hour=per_hour, min_interval_s=None)}
+    told = on_twins(story, "psu1", "dmm1", rules={"psu1": owner(budget=budget)})
+    assert told["ok"] is is_fit
+
+
 # Remedies
 
 LOOP = {"for": "i", "in": [1, 2], "set": "s.set_voltage", "steps": [{"row": {"x": "i"}}]}
