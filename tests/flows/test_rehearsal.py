@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
@@ -100,7 +99,8 @@ async def test_hours_of_a_sequence_pass_in_seconds_and_are_counted_right(lab: La
     assert answer["virtual_s"] == pytest.approx(HOURS * 3_600, rel=0.01)
     assert answer["virtual_s"] > READINGS * EVERY_MS / 1_000
     assert (answer["no_model"], answer["left_out"]) == ([], [])
-    assert took_s < 5 or os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
+    # Some seconds on a quiet machine.
+    assert took_s < HOURS * 3_600 / 50
 
 
 @promise("experiment.rehearsed")
