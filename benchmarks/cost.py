@@ -86,9 +86,8 @@ BOUNDS: Final = {
     "write": {"loop": 365, "others": 145, "files": 67, "system calls": 90},
     "write, a new value": {"loop": 475, "others": 150, "files": 83, "system calls": 90},
 }
-"""With some four in a hundred that come and go with the moment: where the disk or the machine is
-slow, the loop takes more turns for one call (457 for a new value beside 450 on a quiet machine),
-and system calls are divided.
+"""With 4 % of room: where the disk or the machine is slow, the loop takes more turns for one call
+(457 for a new value, and 450 on a quiet machine), and system calls are divided.
 
 What is wanted on the loop: at most 60 functions for list_instruments, 160 for a query, 400 for a
 write."""

@@ -529,7 +529,9 @@ class PlanCheck:
             why = _why_unfit(value, parameter)
             if why:
                 self._add(f"parameters.{name}", "bad_parameter", why)
-            elif value is not None:
+                # With its default, so that what uses it is no error as well.
+                value = parameter.default
+            if value is not None:
                 found[name] = value
         return found
 
@@ -1009,7 +1011,7 @@ class PlanCheck:
         span = self._steps(loop.steps, names, (*loops, loop.name), times)
         self._at_s -= wait_s
         self._loop = around
-        # One that is left begins anew sooner, in the next pass of what is around it.
+        # A loop that is left early begins again sooner, in the next pass of the loop around it.
         self._pass_s[loop.name] = 0.0 if _can_leave(loop) else span.least + wait_s
         return span
 
@@ -1277,23 +1279,3 @@ def _why_unfit(value: Any, parameter: Parameter) -> str:
     if parameter.options and value not in parameter.options:
         return f"{name} is {value!r}; it is one of {', '.join(parameter.options)}."
     return ""
-
-
-def check(
-    experiment: Experiment,
-    bench: BenchView,
-    roles: Mapping[str, str] | None = None,
-    parameters: Mapping[str, Any] | None = None,
-) -> tuple[Checked | None, tuple[Problem, ...]]:
-    """Judge a plan as a whole.
-
-    Returns:
-        What may start, or ``None``; and every problem that was found, at most ``MOST_PROBLEMS``.
-    """
-    work = PlanCheck(experiment, bench, roles or {}, parameters or {})
-    work.bind()
-    work.look_through()
-    for one in work.to_judge.values():
-        work.judge(one)
-    work.spend()
-    return work.result(), tuple(work.problems)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.record import record
-from edged.yaml.tree import Mark
+from edged.yaml.tree import Mark, YamlProblem
 
 _SUBJECT: Final = re.compile(r"\.?\w+(?:\.\w+|\[\d+\])*(?=[: ])")
 
@@ -59,13 +59,14 @@ def problem_of(bad: Invalid, paths: Mapping[Mark, str]) -> Problem:
     line, column = int(data.get("line") or 0), int(data.get("column") or 0)
     mark = Mark(path=str(data.get("path") or ""), line=line, column=column)
     path = paths.get(mark, "")
+    said = bad.sentence if isinstance(bad, YamlProblem) else data.get("message") or bad.message
     is_json = all(known.column == 1 for known in paths) and bool(paths)
     return Problem(
         path=path,
         line=0 if is_json else line,
         column=0 if is_json else column,
         code="grammar",
-        message=_sentence(path, str(data.get("message") or bad.message)),
+        message=_sentence(path, str(said)),
         remedy=bad.remedy,
     )
 

@@ -160,7 +160,7 @@ class HttpConnection(asyncio.Protocol):
     _refusal: Rejected | None = None
     _is_advancing: bool = False
     _is_lingering: bool = False
-    # The client does not read; nothing is read of it, or whoever takes its body has no room.
+    # The client does not read; nothing is read of it, or what takes its body has no room.
     _is_unread: bool = False
     _is_reading_paused: bool = False
     _is_held_back: bool = False

@@ -274,7 +274,7 @@ class Registry:
         self._found.update({found.entry.id: found for found in left})
 
     def forget_left(self, run_id: str) -> None:
-        """A run that was found goes on, or is over: it is told of as such."""
+        """A run that was found goes on, or is over: its status says so from now on."""
         self._found = {
             entry_id: left
             for entry_id, left in self._found.items()

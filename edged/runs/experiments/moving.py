@@ -94,7 +94,7 @@ class Mover:
             return
         axis.confirmed = math.nan
         await self.move(axis, value, axis.rate)
-        # Whoever was in the middle of moving it looks again before the next step.
+        # A ramp that is under way reads the set-point again before its next step.
         axis.meeting = None
 
     async def _look(self, axis: Axis) -> None:

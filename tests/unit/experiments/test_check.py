@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from edged.errors import ErrorCode, Invalid, NotFound
-from edged.experiments.check import Checked, RoleUnit, check
+from edged.experiments.check import BenchView, Checked, PlanCheck, RoleUnit
+from edged.experiments.model import Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import read_plan
 from edged.profiles.model import Command
@@ -18,6 +19,22 @@ from edged.runs.experiments.registry import columns_of
 from edged.yaml.tree import Scalar
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
+
+
+def check(
+    experiment: Experiment,
+    bench: BenchView,
+    roles: Mapping[str, str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> tuple[Checked | None, tuple[Problem, ...]]:
+    work = PlanCheck(experiment, bench, roles or {}, parameters or {})
+    work.bind()
+    work.look_through()
+    for one in work.to_judge.values():
+        work.judge(one)
+    work.spend()
+    return work.result(), tuple(work.problems)
+
 
 EXAMPLES = Path(__file__).parent.parent.parent / "bench" / "experiments"
 UNITS = {

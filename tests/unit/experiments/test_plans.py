@@ -267,6 +267,16 @@ def test_an_expression_of_what_is_known_is_worked_out_by_the_check(step: dict[st
     assert re.search("with these values|which has no value", told["errors"][0]["message"])
 
 
+def test_a_parameter_that_is_unfit_is_one_error() -> None:
+    async def story(lab: TwinLab) -> Any:
+        wanted = plan(volts("{v_max}"), parameters=V_MAX)
+        given = {"plan": wanted, "parameters": {"v_max": "abc"}}
+        return (await lab.tool("bench__check_experiment", **given)).data
+
+    told = on_twins(story, "psu1", "dmm1")
+    assert [error["path"] for error in told["errors"]] == ["parameters.v_max"]
+
+
 def test_braces_inside_of_a_text_are_no_expression() -> None:
     async def story(lab: TwinLab) -> Any:
         loop = {"for": "b", "in": {"count": 2}, "unit": "board {b}", "steps": [{"wait_s": 0}]}

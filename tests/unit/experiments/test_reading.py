@@ -245,3 +245,11 @@ def test_a_problem_of_the_check_gets_the_line_of_its_path() -> None:
 
 def test_an_unreadable_text_needs_no_lines() -> None:
     assert placed(problems("a: [1"), "a: [1")[0].line == 1
+
+
+def test_a_text_that_is_no_yaml_has_its_place_once() -> None:
+    with pytest.raises(BadPlan) as refused:
+        read_plan("format: 1\nsteps: [\n")
+    (problem,) = refused.value.problems
+    assert problem.line == 3
+    assert problem.message.startswith("This is not YAML")
