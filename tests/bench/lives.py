@@ -24,7 +24,7 @@ from edged.discovery.registering import Knowledge
 from edged.engine.rehearsal import TwinCore, _config_in, _knowledge_of
 from edged.engine.rehearsals import RealUnit
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.experiments.registry import Experiments
 from edged.transports.in_memory import FarEnd, InMemoryLink, Joined
 from edged_sim.twins import Twins, open_twins

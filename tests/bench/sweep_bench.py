@@ -28,7 +28,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
 from edged.operations.commands import CommandOperations
 from edged.operations.sweeps import ReadSweep, StopSweep, SweepOperations
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.ports import NewPlan
 from edged.runs.registry import Registry
 from edged.runs.run import Run

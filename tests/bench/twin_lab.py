@@ -24,7 +24,7 @@ from edged.engine.rehearsal import TwinBench, TwinCore, _config_in, _knowledge_o
 from edged.engine.rehearsals import RealUnit
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
 from edged.profiles.confirm import Way
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.experiments.registry import Experiments
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.run import Run

@@ -30,8 +30,8 @@ from edged.profiles.model import (
     Profile,
     SweepPlan,
 )
-from edged.profiles.owner_rules import UnitRules
 from edged.profiles.template import placeholders, render
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
 from edged.runs.journal import clean_up_of
 from edged.runs.notes import Pace, PointNotes, why_slower

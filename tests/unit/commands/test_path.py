@@ -28,7 +28,8 @@ from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Changes
-from edged.profiles.owner_rules import UnitRules, tighten
+from edged.profiles.owner_rules import tighten
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.registry import Registry
 from edged.runs.sequences.registry import Sequences
 from tests.bench.command_path import (

@@ -18,7 +18,7 @@ from edged.actions.envelope import Allowed, Envelope, EnvelopeRow, OpenEnvelope
 from edged.actions.outcome import Outcome
 from edged.errors import ErrorCode
 from edged.profiles.confirm import Way, parse_confirm
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.experiments.bounds import approval_left, approval_told
 from edged.runs.wording import stopped_by
 from tests.bench.driven_clock import DrivenClock

@@ -24,7 +24,7 @@ from edged.profiles.model import (
     Sequence,
     WaitStep,
 )
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.registry import Registry
 from edged.runs.run_head import RunHead
 from edged.runs.sequences.registry import Sequences
