@@ -62,7 +62,7 @@ class Life:
 
     @property
     def experiments(self) -> Experiments:
-        found: Experiments = self.core.work.experiments
+        found: Experiments = self.core.work.experiments.get()
         return found
 
     def die(self) -> None:
@@ -118,7 +118,8 @@ class _Core(TwinCore):
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
         await super().start(parts)
         await self._work.clean_up()
-        self._work.experiments.left.start(parts)
+        if (experiments := self._work.experiments.made) is not None:
+            experiments.left.start(parts)
 
 
 class Lives:

@@ -652,14 +652,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if run.state in OVER:
             raise Conflict(f"{run.run_id} is over: it is {run.status}.")
 
-    def running(self) -> tuple[dict[str, Any], ...]:
-        """Each that is under way, as get_status has it."""
-        going = self._going()
-        if not going:
-            return ()
-        now = self._bench.clock.monotonic()
-        return tuple(run.summary(now) for run in going)
-
 
 def columns_of(checked: Checked) -> tuple[Column, ...]:
     """The values of loops, what is read, and why something is missing."""

@@ -361,8 +361,8 @@ class ExperimentRun(PlanRun):
             told["under_test"] = self.under_test.told() if self.under_test else None
         return told
 
-    def summary(self, now_s: float) -> dict[str, Any]:
-        """How it stands, as get_status has it."""
+    def entry(self, now_s: float) -> dict[str, Any]:
+        """Its entry in get_status."""
         elapsed = self.elapsed_s(now_s)
         return {
             "run_id": self.run_id,

@@ -30,7 +30,7 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Changes
 from edged.profiles.owner_rules import tighten
 from edged.profiles.unit_rules import UnitRules
-from edged.runs.registry import Registry
+from edged.runs.registry import Late, Registry
 from edged.runs.sequences.registry import Sequences
 from tests.bench.command_path import (
     bench_operations,
@@ -93,7 +93,7 @@ class House:
         self.book = Sequences(runs, new_plan=NoPlan)
         commands = command_operations(
             clock,
-            sequences=self.book,
+            sequences=Late.of(runs, self.book),
         )
         bench = bench_operations(pool, catalog)
         permissions = Permissions(grant) if grant else Permissions()
