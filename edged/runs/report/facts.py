@@ -5,10 +5,12 @@ A recording's meta.json is the user's own file: whatever stands there, or does n
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, date, datetime, tzinfo
+from pathlib import Path
 from typing import Any, Final
 
 from edged.plot.figure import Figure
@@ -22,6 +24,7 @@ from edged.runs.report.parts import (
     ReportDocument,
     Section,
 )
+from edged.store.audit.run_rows import RunRow, RunRows
 
 MOST_TEXT: Final = 2_000
 """Of one cell or value; a longer one is cut, and says so."""
@@ -34,13 +37,19 @@ UNKNOWN: Final = "not known"
 SWEPT: Final = ("start_value", "target_value", "sweep_rate")
 
 
-@record
+@record(frozen=False)
 class DataFile:
-    """One file of the recording's data, as it was on the disk when the report was made."""
+    """One file of the recording's data, as it is on the disk while the report is made.
 
-    name: str
-    size: int
-    sha256: str
+    Attributes:
+        size: bytes of it that are hashed.
+        sha256: of these, in hexadecimal.
+    """
+
+    path: Path
+    size: int = 0
+    sha256: str = ""
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
 
 @record
@@ -51,35 +60,6 @@ class Extract:
     first: tuple[tuple[str, ...], ...] = ()
     last: tuple[tuple[str, ...], ...] = ()
     total: int = 0
-
-
-@record
-class RecordRow:
-    """A row of the record."""
-
-    seq: int
-    time_ms: int
-    what: str
-    outcome: str
-    hash: str
-
-
-@record
-class RecordRows:
-    """The rows of the audit log that belong to the run; see ``store.audit.run_rows``.
-
-    Attributes:
-        trouble: why they could not be read; empty where they were.
-    """
-
-    first: tuple[RecordRow, ...] = ()
-    last: tuple[RecordRow, ...] = ()
-    total: int = 0
-    digest: str = ""
-    is_whole: bool = True
-    head_seq: int = 0
-    head_hash: str = ""
-    trouble: str = ""
 
 
 @record
@@ -107,6 +87,7 @@ class Material:
     Attributes:
         meta: its meta.json.
         figures: its pictures; ``undrawn``: why there is none.
+        record: its rows in the audit log; ``unread``: why they could not be read.
     """
 
     run_id: str
@@ -116,34 +97,34 @@ class Material:
     undrawn: str = ""
     extract: Extract = Extract()
     files: tuple[DataFile, ...] = ()
-    record: RecordRows = RecordRows()
+    record: RunRows = RunRows()
+    unread: str = ""
 
 
 def report_of(material: Material, standing: Standing) -> ReportDocument:
     """The report, in the order in which it is read."""
     meta = material.meta
     units = _dicts(meta.get("instruments"))
-    missing = tuple(_missing(material, units, standing))
-    unknown = Section(
-        heading="What is not known",
-        parts=tuple(Note(text=text) for text in missing),
-    )
-    sections = (
-        Section(heading="Run", parts=tuple(_run(material, standing))),
-        Section(heading="Plots", parts=tuple(_plots(material))),
-        Section(heading="Instruments", parts=tuple(_units(units, meta, standing))),
-        Section(heading="Parameters", parts=tuple(_parameters(meta))),
-        Section(heading="Data", parts=tuple(_data(material))),
-        Section(heading="Settings read from the instruments", parts=tuple(_settings(units))),
-        Section(heading="Limits in force", parts=tuple(_limits(units, meta))),
-        Section(heading="Evidence", parts=tuple(_evidence(material, standing))),
-        unknown,
-    )
+    sections: dict[str, Iterable[Part]] = {
+        "Run": _run(material, standing),
+        "Plots": _plots(material),
+        "Instruments": _units(units, meta, standing),
+        "Parameters": _parameters(meta),
+        "Data": _data(material),
+        "Settings read from the instruments": _settings(units),
+        "Limits in force": _limits(units, meta),
+        "Evidence": _evidence(material, standing),
+        "What is not known": (Note(text=text) for text in _missing(material, units, standing)),
+    }
     made = _utc(standing.now_ms)
     return ReportDocument(
         title=f"Report of {material.run_id}",
         subtitle=f"{_text(meta.get('command_name')) or 'A run'} of {_called(units, meta)}",
-        sections=tuple(section for section in sections if section.parts),
+        sections=tuple(
+            Section(heading=heading, parts=parts)
+            for heading, found in sections.items()
+            if (parts := tuple(found))
+        ),
         foot=f"Made by edged {standing.version} on {made}.",
     )
 
@@ -307,13 +288,8 @@ def _data(material: Material) -> Iterator[Part]:
     heads = tuple(_with_unit(name, units.get(name, "")) for name in extract.columns)
     if extract.columns:
         shown = (*extract.first, *extract.last)
-        left_out = extract.total - len(shown)
-        caption = f"All {extract.total:,} rows." if extract.total != 1 else "The one row."
-        if left_out > 0:
-            caption = (
-                f"The first {len(extract.first)} and the last {len(extract.last)} of "
-                f"{extract.total:,} rows."
-            )
+        which, gap = _ends(extract)
+        caption = "The one row." if extract.total == 1 else f"{which} rows."
         for begin in range(0, len(heads), MOST_COLUMNS):
             part = slice(begin, begin + MOST_COLUMNS)
             yield FactTable(
@@ -321,7 +297,7 @@ def _data(material: Material) -> Iterator[Part]:
                 rows=tuple(tuple(map(_clipped, row[part])) for row in shown),
                 caption=caption if begin == 0 else "Further columns of the same rows.",
                 numbers=frozenset(range(len(heads[part]))),
-                gap=len(extract.first) if left_out > 0 else -1,
+                gap=gap,
             )
     told = _dict(meta.get("statistics"))
     rows = tuple(
@@ -390,7 +366,7 @@ def _evidence(material: Material, standing: Standing) -> Iterator[Part]:
     meta, record = material.meta, material.record
     yield FactTable(
         columns=("file", "bytes", "SHA-256"),
-        rows=tuple((f.name, f"{f.size:,}", f.sha256) for f in material.files),
+        rows=tuple((f.path.name, f"{f.size:,}", f.sha256) for f in material.files),
         caption=f"The recorded data in {material.path}, as it was when this was made",
         numbers=frozenset({1}),
         codes=frozenset({2}),
@@ -407,23 +383,18 @@ def _evidence(material: Material, standing: Standing) -> Iterator[Part]:
         yield from _record(record)
 
 
-def _record(record: RecordRows) -> Iterator[Part]:
-    shown = (*record.first, *record.last)
-    caption = f"All {record.total:,} rows of the audit log that belong to the run"
-    if record.total > len(shown):
-        caption = (
-            f"The first {len(record.first)} and the last {len(record.last)} of {record.total:,} "
-            "rows of the audit log that belong to the run"
-        )
+def _record(record: RunRows) -> Iterator[Part]:
+    which, gap = _ends(record)
     yield FactTable(
         columns=("row", "when (UTC)", "what", "outcome", "hash (SHA-256)"),
         rows=tuple(
-            (str(row.seq), _utc(row.time_ms), row.what, row.outcome, row.hash) for row in shown
+            (str(row.seq), _utc(row.time_ms), _what(row), row.outcome, row.hash)
+            for row in (*record.first, *record.last)
         ),
-        caption=caption,
+        caption=f"{which} rows of the audit log that belong to the run",
         numbers=frozenset({0}),
         codes=frozenset({1, 4}),
-        gap=len(record.first) if record.total > len(shown) else -1,
+        gap=gap,
     )
     yield FactList(
         rows=(
@@ -435,6 +406,19 @@ def _record(record: RecordRows) -> Iterator[Part]:
         text="Each hash is over its row and the hash before it: `edged audit verify` walks the "
         "chain, and `edged audit list` shows the rows. `sha256sum` tells the hash of a file."
     )
+
+
+def _what(row: RunRow) -> str:
+    what = " ".join(filter(None, (row.tool, row.command if row.command != row.tool else "")))
+    return f"{what} (intent)" if row.phase == "intent" else what
+
+
+def _ends(rows: Extract | RunRows) -> tuple[str, int]:
+    """Which rows of a table stand in the report, in words; and before which some are left out."""
+    if rows.total <= len(rows.first) + len(rows.last):
+        return f"All {rows.total:,}", -1
+    first, last = len(rows.first), len(rows.last)
+    return f"The first {first} and the last {last} of {rows.total:,}", first
 
 
 def _missing(
@@ -472,8 +456,8 @@ def _missing(
         yield "Statistics of its columns: none were written down."
     if _dict(meta.get("clock")).get("is_synchronized") is None:
         yield "Whether the computer's clock was kept right."
-    if record.trouble:
-        yield f"The rows of the audit log: {record.trouble}"
+    if material.unread:
+        yield f"The rows of the audit log: {material.unread}"
     elif not record.is_whole:
         yield "Whether the audit log has more rows of it: it is too long to be searched whole."
     elif not record.total:

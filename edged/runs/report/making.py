@@ -6,9 +6,7 @@ Loaded when the first one is asked for, which most lives of the daemon never see
 from __future__ import annotations
 
 import contextlib
-import hashlib
-from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +15,6 @@ from edged import __version__
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
 from edged.files import names_in, open_bytes
 from edged.plot.figure import Figure
-from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.files import META_FILE, NC_FILE, ROWS_FILE
@@ -29,15 +26,12 @@ from edged.runs.report.facts import (
     DataFile,
     Extract,
     Material,
-    RecordRow,
-    RecordRows,
     Standing,
     report_of,
     span_of,
     unit_ids,
 )
 from edged.runs.report.parts import ReportDocument
-from edged.store.audit.run_rows import RunRow
 
 ROWS_FROM_EACH_END: Final = 10
 PIECE_BYTES: Final = 32 * 1024 * 1024
@@ -46,33 +40,8 @@ WIDE_X: Final = 100.0
 """From the lowest to the highest so many times: an axis of frequencies is logarithmic then."""
 
 
-@record(frozen=False)
-class FileHash:
-    """A file whose hash is being worked out."""
-
-    path: Path
-    size: int = 0
-    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
-
-    def told(self) -> DataFile:
-        """What it came to."""
-        return DataFile(name=self.path.name, size=self.size, sha256=self.digest.hexdigest())
-
-
-@record
-class RecordedRun:
-    """What a recording says by itself; see ``facts.Material``."""
-
-    meta: Mapping[str, Any]
-    directory: Path
-    figures: tuple[Figure, ...]
-    undrawn: str
-    extract: Extract
-    files: tuple[FileHash, ...]
-
-
-def look_at(root: Path, run_id: str) -> RecordedRun:
-    """Everything but the hashes of its files.
+def look_at(root: Path, run_id: str) -> Material:
+    """All that a recording says by itself, but for the hashes of its files.
 
     Raises:
         NotFound: UNKNOWN_RUN.
@@ -82,13 +51,14 @@ def look_at(root: Path, run_id: str) -> RecordedRun:
     figures, undrawn = _figures(root, run_id)
     archives = sorted(directory.glob("data*.npz"), key=archive_number)
     paths = (directory / ROWS_FILE, *archives, *_further(directory), directory / META_FILE)
-    return RecordedRun(
+    return Material(
+        run_id=run_id,
         meta=read_meta(directory),
-        directory=directory,
+        path=str(directory),
         figures=figures,
         undrawn=undrawn,
         extract=_extract(directory / ROWS_FILE),
-        files=tuple(FileHash(path=path) for path in paths if path.exists()),
+        files=tuple(DataFile(path=path) for path in paths if path.exists()),
     )
 
 
@@ -107,7 +77,7 @@ def _further(directory: Path) -> list[Path]:
     return []
 
 
-def take_piece(_root: Path, file: FileHash) -> bool:
+def take_piece(_root: Path, file: DataFile) -> bool:
     """Hash some more of a file; whether there may be more.
 
     Raises:
@@ -123,6 +93,7 @@ def take_piece(_root: Path, file: FileHash) -> bool:
         ) from unreadable
     file.digest.update(piece)
     file.size += len(piece)
+    file.sha256 = file.digest.hexdigest()
     return len(piece) == PIECE_BYTES
 
 
@@ -191,16 +162,7 @@ class ReportMaker:
         for file in found.files:
             while await self._runs.read(take_piece, file):
                 pass
-        material = Material(
-            run_id=run_id,
-            meta=found.meta,
-            path=str(found.directory),
-            figures=found.figures,
-            undrawn=found.undrawn,
-            extract=found.extract,
-            files=tuple(map(FileHash.told, found.files)),
-            record=await self._record(run_id, found),
-        )
+        material = await self._with_record(found)
         standing = Standing(
             now_ms=self._bench.clock.wall_ms(),
             version=__version__,
@@ -209,23 +171,16 @@ class ReportMaker:
         )
         return await self._runs.read(lambda _root: report_of(material, standing))
 
-    async def _record(self, run_id: str, found: RecordedRun) -> RecordRows:
+    async def _with_record(self, found: Material) -> Material:
         begun, ended = span_of(found.meta)
+        audit = self._bench.store.audit
         try:
-            rows = await self._bench.store.audit.of_run(run_id, since_ms=begun, until_ms=ended)
+            rows = await audit.of_run(found.run_id, since_ms=begun, until_ms=ended)
         except EdgedError as error:
-            return RecordRows(trouble=error.message)
-        return RecordRows(
-            first=tuple(map(_told, rows.first)),
-            last=tuple(map(_told, rows.last)),
-            total=rows.total,
-            digest=rows.digest,
-            is_whole=rows.is_whole,
-            head_seq=rows.head_seq,
-            head_hash=rows.head_hash,
-        )
+            return replace(found, unread=error.message)
+        return replace(found, record=rows)
 
-    def _dues(self, found: RecordedRun) -> dict[str, date]:
+    def _dues(self, found: Material) -> dict[str, date]:
         dues: dict[str, date] = {}
         for name in unit_ids(found.meta):
             with contextlib.suppress(NotFound):
@@ -233,15 +188,3 @@ class ReportMaker:
                 if due is not None:
                     dues[name] = due
         return dues
-
-
-def _told(row: RunRow) -> RecordRow:
-    what = " ".join(filter(None, (row.tool, row.command if row.command != row.tool else "")))
-    is_begin = row.phase == "intent"
-    return RecordRow(
-        seq=row.seq,
-        time_ms=row.time_ms,
-        what=f"{what} (intent)" if is_begin else what,
-        outcome=row.outcome,
-        hash=row.hash,
-    )
