@@ -26,8 +26,8 @@ from edged.record import record
 from edged.runs.points import Waveform, outline_of, short
 from edged.runs.recordings.data_nc import counted_rows
 from edged.runs.recordings.files import ROWS_FILE
-from edged.runs.recordings.formats import read_npy
-from edged.runs.recordings.reader import archive_number, find_run, read_meta
+from edged.runs.recordings.formats import archives_in, read_npy
+from edged.runs.recordings.reader import find_run, read_meta
 from edged.runs.recordings.table import no_column, rows_of
 from edged.runs.run_head import ATTEMPT, RunKind
 
@@ -255,7 +255,7 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
     directory = find_run(root, run_id)
     meta = read_meta(directory)
     title = f"{run_id}: {meta.get('command_name')} of {_called(meta)}"
-    archives = sorted(directory.glob("data*.npz"), key=archive_number)
+    archives = archives_in(directory)
     try:
         if archives and not (wish.x or wish.y):
             return waveform_figure(*_newest_waveform(directory, archives, title))

@@ -49,6 +49,7 @@ from edged.runs.recordings.files import (
 )
 from edged.runs.recordings.formats import (
     archive_bytes,
+    archives_in,
     member_bytes,
     missing_end,
     npy_bytes,
@@ -203,7 +204,7 @@ def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:
         "path": str(directory),
         "columns": columns,
         "rows": [[cell_value(cell) for cell in row] for row in last],
-        "archives": sorted(path.name for path in directory.glob("data*.npz")),
+        "archives": sorted(path.name for path in archives_in(directory)),
     }
 
 
@@ -350,9 +351,8 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
             content, following = _text(directory / ROWS_FILE, form, offset)
             name, encoding = f"{run_id}.{form}", "utf-8"
         case "npz":
-            archives = sorted(directory.glob("data*.npz"), key=archive_number)
             with _reading(directory):
-                name, raw, following = _archive(directory, run_id, archives, offset)
+                name, raw, following = _archive(directory, run_id, offset)
             content, encoding = as_base64(raw), "base64"
         case "nc":
             raw, following = _netcdf(directory, offset)
@@ -559,19 +559,12 @@ def archives_of(root: Path, run_id: str) -> int:
     Raises:
         NotFound: UNKNOWN_RUN.
     """
-    return len(list(find_run(root, run_id).glob("data*.npz")))
+    return len(archives_in(find_run(root, run_id)))
 
 
-def archive_number(path: Path) -> int:
-    """Which archive of its recording a file is, from 1."""
-    digits = path.stem.removeprefix("data").removeprefix("-")
-    return int(digits) if digits.isdigit() else 1
-
-
-def _archive(
-    directory: Path, run_id: str, archives: list[Path], offset: int
-) -> tuple[str, bytes, int | None]:
+def _archive(directory: Path, run_id: str, offset: int) -> tuple[str, bytes, int | None]:
     """A piece of the recording's archives: ``offset`` counts through all of them."""
+    archives = archives_in(directory)
     if not archives:
         data = _table_archive(directory)
         return f"{run_id}.npz", data, None

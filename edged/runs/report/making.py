@@ -18,7 +18,8 @@ from edged.plot.figure import Figure
 from edged.runs.bench import Bench
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.files import META_FILE, NC_FILE, ROWS_FILE
-from edged.runs.recordings.reader import archive_number, find_run, read_meta
+from edged.runs.recordings.formats import archives_in
+from edged.runs.recordings.reader import find_run, read_meta
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.recordings.table import PageWish, read_page
 from edged.runs.report.document import document_of
@@ -49,8 +50,8 @@ def look_at(root: Path, run_id: str) -> Material:
     """
     directory = find_run(root, run_id)
     figures, undrawn = _figures(root, run_id)
-    archives = sorted(directory.glob("data*.npz"), key=archive_number)
-    paths = (directory / ROWS_FILE, *archives, *_further(directory), directory / META_FILE)
+    data = (directory / ROWS_FILE, *archives_in(directory))
+    paths = (*data, *_further(directory), directory / META_FILE)
     return Material(
         run_id=run_id,
         meta=read_meta(directory),

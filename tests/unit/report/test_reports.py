@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from edged.errors import Conflict, Failed, NotFound
-from edged.runs.recordings.files import Array, RunFiles, write_meta
+from edged.runs.recordings.append import Array
+from edged.runs.recordings.files import RunFiles, write_meta
 from edged.runs.report import making, reports
 from edged.runs.report.making import ReportMaker, look_at, take_piece
 from edged.runs.report.reports import MOST_WAITING, Reports
@@ -28,7 +29,7 @@ def record(
     root: Path, columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], **more: Any
 ) -> Path:
     files = RunFiles(root / "2026-09-21" / RUN, [name for name, _ in columns])
-    files.write({"data.csv": rows}, more.pop("arrays", []))
+    files.write({"data.csv": rows, "data.npz": more.pop("arrays", [])})
     files.close()
     told = [{"name": name, "unit": unit} for name, unit in columns]
     write_meta(files.directory, meta_of(columns=told, **more))
