@@ -21,7 +21,7 @@ from edged.runs.recordings.files import META_FILE, NC_FILE, ROWS_FILE
 from edged.runs.recordings.formats import archives_in
 from edged.runs.recordings.reader import find_run, read_meta
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.recordings.table import PageWish, read_page
+from edged.runs.recordings.table import PageWish, read_page, reading
 from edged.runs.report.document import document_of
 from edged.runs.report.facts import (
     DataFile,
@@ -84,14 +84,9 @@ def take_piece(_root: Path, file: DataFile) -> bool:
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    try:
-        with open_bytes(file.path) as opened:
-            opened.seek(file.size)
-            piece = opened.read(PIECE_BYTES)
-    except OSError as unreadable:
-        raise Failed(
-            f"{file.path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
-        ) from unreadable
+    with reading(file.path), open_bytes(file.path) as opened:
+        opened.seek(file.size)
+        piece = opened.read(PIECE_BYTES)
     file.digest.update(piece)
     file.size += len(piece)
     file.sha256 = file.digest.hexdigest()
