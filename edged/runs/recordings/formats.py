@@ -201,25 +201,5 @@ def _crc(file: BinaryIO, size: int) -> int:
 
 
 def _central(member: Member) -> bytes:
-    return (
-        _CENTRAL.pack(
-            b"PK\x01\x02",
-            _VERSION,
-            _VERSION,
-            0,
-            0,
-            0,
-            _DAY,
-            member.crc,
-            member.size,
-            member.size,
-            len(member.name),
-            0,
-            0,
-            0,
-            0,
-            0,
-            member.offset,
-        )
-        + member.name
-    )
+    fixed = (b"PK\x01\x02", _VERSION, _VERSION, 0, 0, 0, _DAY, member.crc, member.size, member.size)
+    return _CENTRAL.pack(*fixed, len(member.name), 0, 0, 0, 0, 0, member.offset) + member.name

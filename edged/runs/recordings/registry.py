@@ -19,7 +19,7 @@ import contextlib
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import field
 from errno import ENOENT
 from pathlib import Path
@@ -381,7 +381,7 @@ class RunRegistry:
                 f"No new recordings: {len(self._line)} that have ended wait for the disk, which "
                 f"refuses them. Make room where DATA_DIR is ({self.root}).",
             )
-        if head.run_id in self._open or head.run_id in self._line:
+        if self._known(head.run_id) is not None:
             return self._refuse(recording, f"{head.run_id} is still being recorded.")
         date = recording.meta["started"][:10]
         self._beginning[head.run_id] = begun = asyncio.Event()
@@ -490,18 +490,12 @@ class RunRegistry:
         """
         await self.closed(run_id)
         # One that waits for the disk takes it, too.
-        recording = self._open.get(run_id) or self._line.get(run_id)
-        if recording is not None:
+        if (recording := self._known(run_id)) is not None:
             recording.event(name, fields)
             return
         event = {"time_ms": self._bench.clock.wall_ms(), "event": name, **fields}
-        try:
+        with _writing(f"The events of {run_id}"):
             await self._on_disk(_add_late, self.root, run_id, event, self._disk)
-        except OSError as refused:
-            raise Failed(
-                f"The events of {run_id} cannot be written: {refused}.",
-                code=ErrorCode.RECORDING_FAILED,
-            ) from refused
 
     async def put_file(self, run_id: str, name: str, data: str | bytes) -> None:
         """Write a further file into a recording, also after its end, whole or not at all.
@@ -513,13 +507,8 @@ class RunRegistry:
             NotFound: UNKNOWN_RUN.
             Failed: RECORDING_FAILED, the disk refuses.
         """
-        try:
+        with _writing(f"{name} of {run_id}"):
             await self._on_disk(_put_file, self.root, run_id, name, data, self._disk)
-        except OSError as refused:
-            raise Failed(
-                f"{name} of {run_id} cannot be written: {refused}.",
-                code=ErrorCode.RECORDING_FAILED,
-            ) from refused
 
     async def conclude(self, run_id: str, status: str, summary: Mapping[str, Any]) -> None:
         """Say how a run has ended that was interrupted, and did not go on.
@@ -543,23 +532,16 @@ class RunRegistry:
         A disk that does not take them within a moment has them later.
         """
         if (begun := self._beginning.get(run_id)) is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WRITTEN_WITHIN_S):
-                    await begun.wait()
-        recording = self._open.get(run_id) or self._line.get(run_id)
-        if recording is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WRITTEN_WITHIN_S):
-                    await self._to_its_end(self._sync_now([recording]))
+            await _at_most(WRITTEN_WITHIN_S, begun.wait())
+        if (recording := self._known(run_id)) is not None:
+            await _at_most(WRITTEN_WITHIN_S, self.write(recording))
         return recording
 
     async def closed(self, run_id: str) -> None:
         """Wait for the end of a recording whose run has ended: its settings may still be read."""
         recording = self._line.get(run_id)
         if recording is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SETTINGS_WITHIN_S + WRITTEN_WITHIN_S):
-                    await recording.closed.wait()
+            await _at_most(SETTINGS_WITHIN_S + WRITTEN_WITHIN_S, recording.closed.wait())
 
     def ends_as(self, run_id: str) -> str:
         """How a run has ended whose recording does not say so yet; empty for any other."""
@@ -571,11 +553,14 @@ class RunRegistry:
 
         Its meta.json has them as they were when it was last written. Empty for any other.
         """
-        recording = self._open.get(run_id) or self._line.get(run_id)
-        if recording is None:
+        if (recording := self._known(run_id)) is None:
             return {}
         told = recording.told_meta()
         return {name: told[name] for name in COUNTED}
+
+    def _known(self, run_id: str) -> Recording | None:
+        """The recording of that id, if it is under way or waits for the disk."""
+        return self._open.get(run_id) or self._line.get(run_id)
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that reads recordings on a thread of its own.
@@ -845,6 +830,23 @@ def _end_files(root: Path, recording: Recording, files: RunFiles, disk: Disk) ->
 def _write_all(batch: Sequence[_Batch], disk: Disk) -> None:
     for entry in batch:
         entry.write(disk)
+
+
+@contextlib.contextmanager
+def _writing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as refused:
+        raise Failed(
+            f"{what} cannot be written: {refused}.", code=ErrorCode.RECORDING_FAILED
+        ) from refused
+
+
+async def _at_most(seconds: float, work: Awaitable[object]) -> None:
+    """Wait for it no longer than so."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await work
 
 
 def _one_thread(name: str) -> concurrent.futures.ThreadPoolExecutor:

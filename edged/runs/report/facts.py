@@ -34,6 +34,11 @@ MOST_ROWS: Final = 2_000
 """Of one table: settings, limits."""
 MOST_MS: Final = 1 << 53
 UNKNOWN: Final = "not known"
+CALLER_KEYS: Final = {
+    "client": "client", "subject": "subject", "remote": "from", "route": "by way of",
+    "session": "session", "tool": "tool",
+}  # fmt: skip
+"""Of a caller, what is told, and how it is introduced."""
 SWEPT: Final = ("start_value", "target_value", "sweep_rate")
 
 
@@ -202,16 +207,15 @@ def _units(
     overdue = []
     for unit in units:
         due, remark = _due(unit, standing, measured, today)
-        profile = _dict(unit.get("profile"))
         rows.append(
             (
                 _name(unit),
-                " ".join(filter(None, (_text(unit.get("manufacturer")), _text(unit.get("model"))))),
+                _joined(unit, "manufacturer", "model"),
                 _text(unit.get("serial")) or UNKNOWN,
                 _text(unit.get("firmware")) or UNKNOWN,
-                " ".join(filter(None, (due, remark))),
+                f"{due} {remark}".strip(),
                 _text(unit.get("location")),
-                " ".join(filter(None, (_text(profile.get("key")), _text(profile.get("version"))))),
+                _joined(_dict(unit.get("profile")), "key", "version"),
             )
         )
         if remark.startswith("overdue"):
@@ -238,18 +242,20 @@ def _due(
     unit: Mapping[str, Any], standing: Standing, measured: date, today: date
 ) -> tuple[str, str]:
     """The day, and what is to be said of it."""
-    said = ""
-    due = _date(unit.get("calibration_due"))
-    if due is None:
-        due = standing.dues.get(_text(unit.get("id")))
-        said = "(said after the run)" if due is not None else ""
+    due = _due_of(unit, standing)
     if due is None:
         return UNKNOWN, ""
+    said = "" if _date(unit.get("calibration_due")) else "(said after the run)"
     if due < measured:
-        return due.isoformat(), f"overdue {said}".strip()
-    if due < today:
-        return due.isoformat(), f"in time; past by now {said}".strip()
-    return due.isoformat(), said
+        said = f"overdue {said}"
+    elif due < today:
+        said = f"in time; past by now {said}"
+    return due.isoformat(), said.strip()
+
+
+def _due_of(unit: Mapping[str, Any], standing: Standing) -> date | None:
+    """As the recording says, or the bench file now."""
+    return _date(unit.get("calibration_due")) or standing.dues.get(_text(unit.get("id")))
 
 
 def _parameters(meta: Mapping[str, Any]) -> Iterator[Part]:
@@ -429,29 +435,20 @@ def _missing(
     if not meta:
         yield "Its meta.json cannot be read: who measured, when, and with what is lost."
         return
+    begun, ended = span_of(meta)
     if _text(meta.get("status")) == "running" and not standing.is_open:
         yield (
             "The daemon that recorded it ended before it did: what is here is what was on the "
             "disk by then."
         )
-    if not _ms(meta.get("ended_ms")) and not standing.is_open:
+    if not ended and not standing.is_open:
         yield "When it ended."
-    begun, ended = span_of(meta)
     if ended is not None and ended < begun:
         yield "How long it took: the computer's clock was set back during the run."
     if not units:
         yield "Which units it was measured with."
     for unit in units:
-        name = _name(unit)
-        if not _text(unit.get("serial")):
-            yield f"The serial number of {name}: it has none."
-        if not _text(unit.get("firmware")):
-            yield f"The firmware of {name}: it has none."
-        known = _date(unit.get("calibration_due")), standing.dues.get(_text(unit.get("id")))
-        if known == (None, None):
-            yield f"When {name} is due for calibration: bench.yaml has no calibration_due for it."
-        if unit.get("settings") is None:
-            yield f"The settings of {name}: they were not read while the run lasted."
+        yield from _missing_of(unit, standing)
     if not _dict(meta.get("statistics")) and material.extract.total:
         yield "Statistics of its columns: none were written down."
     if _dict(meta.get("clock")).get("is_synchronized") is None:
@@ -464,19 +461,23 @@ def _missing(
         yield "The rows of the audit log: there are none of it (any more)."
 
 
+def _missing_of(unit: Mapping[str, Any], standing: Standing) -> Iterator[str]:
+    name = _name(unit)
+    for key in ("serial number", "firmware"):
+        if not _text(unit.get(key.split()[0])):
+            yield f"The {key} of {name}: it has none."
+    if _due_of(unit, standing) is None:
+        yield f"When {name} is due for calibration: bench.yaml has no calibration_due for it."
+    if unit.get("settings") is None:
+        yield f"The settings of {name}: they were not read while the run lasted."
+
+
 def _who(caller: Mapping[str, Any]) -> str:
     who = _text(caller.get("who")) or UNKNOWN
     more = [
-        f"{name} {_text(caller.get(key))}"
-        for name, key in (
-            ("client", "client"),
-            ("subject", "subject"),
-            ("from", "remote"),
-            ("by way of", "route"),
-            ("session", "session"),
-            ("tool", "tool"),
-        )
-        if _text(caller.get(key)) and _text(caller.get(key)) not in who
+        f"{name} {said}"
+        for key, name in CALLER_KEYS.items()
+        if (said := _text(caller.get(key))) and said not in who
     ]
     return f"{who} ({', '.join(more)})" if more else who
 
@@ -496,6 +497,10 @@ def _called(units: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> str:
     named = _text(meta.get("instrument_id"))
     found = next((unit for unit in units if _text(unit.get("id")) == named), None)
     return _name(found) if found is not None else named or UNKNOWN
+
+
+def _joined(told: Mapping[str, Any], *keys: str) -> str:
+    return " ".join(filter(None, (_text(told.get(key)) for key in keys)))
 
 
 def _name(unit: Mapping[str, Any]) -> str:
@@ -563,9 +568,10 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    if isinstance(value, float) and not isinstance(value, bool):
-        return f"{value:.9g}"
-    return _text(value) if not isinstance(value, int) or isinstance(value, bool) else str(value)
+    """A number; whatever else it is, as ``_text``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _text(value)
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _clipped(text: str) -> str:
