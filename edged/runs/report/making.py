@@ -32,7 +32,6 @@ from edged.runs.report.facts import (
     span_of,
     unit_ids,
 )
-from edged.runs.report.parts import ReportDocument
 
 ROWS_FROM_EACH_END: Final = 10
 PIECE_BYTES: Final = 32 * 1024 * 1024
@@ -140,47 +139,45 @@ def _shown(cell: Any) -> str:
     return "" if cell is None else str(cell)
 
 
-class ReportMaker:
-    """Implements ``Maker``."""
+async def make_report(bench: Bench, runs: RunRegistry, run_id: str) -> bytes:
+    """The report of a run as it is on the disk.
 
-    def __init__(self, bench: Bench, runs: RunRegistry) -> None:
-        self._bench = bench
-        self._runs = runs
+    Raises:
+        NotFound: UNKNOWN_RUN.
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    await runs.closed(run_id)
+    is_open = await runs.written(run_id) is not None
+    found = await runs.read(look_at, run_id)
+    for file in found.files:
+        while await runs.read(take_piece, file):
+            pass
+    material = await _with_record(bench, found)
+    standing = Standing(
+        now_ms=bench.clock.wall_ms(),
+        version=__version__,
+        dues=_dues(bench, found),
+        is_open=is_open and found.meta.get("status") == "running",
+    )
+    report = await runs.read(lambda _root: report_of(material, standing))
+    return await runs.read(lambda _root: document_of(report))
 
-    async def make(self, run_id: str) -> bytes:
-        report = await self._report(run_id)
-        return await self._runs.read(lambda _root: document_of(report))
 
-    async def _report(self, run_id: str) -> ReportDocument:
-        await self._runs.closed(run_id)
-        is_open = await self._runs.written(run_id) is not None
-        found = await self._runs.read(look_at, run_id)
-        for file in found.files:
-            while await self._runs.read(take_piece, file):
-                pass
-        material = await self._with_record(found)
-        standing = Standing(
-            now_ms=self._bench.clock.wall_ms(),
-            version=__version__,
-            dues=self._dues(found),
-            is_open=is_open and found.meta.get("status") == "running",
-        )
-        return await self._runs.read(lambda _root: report_of(material, standing))
+async def _with_record(bench: Bench, found: Material) -> Material:
+    begun, ended = span_of(found.meta)
+    audit = bench.store.audit
+    try:
+        rows = await audit.of_run(found.run_id, since_ms=begun, until_ms=ended)
+    except EdgedError as error:
+        return replace(found, unread=error.message)
+    return replace(found, record=rows)
 
-    async def _with_record(self, found: Material) -> Material:
-        begun, ended = span_of(found.meta)
-        audit = self._bench.store.audit
-        try:
-            rows = await audit.of_run(found.run_id, since_ms=begun, until_ms=ended)
-        except EdgedError as error:
-            return replace(found, unread=error.message)
-        return replace(found, record=rows)
 
-    def _dues(self, found: Material) -> dict[str, date]:
-        dues: dict[str, date] = {}
-        for name in unit_ids(found.meta):
-            with contextlib.suppress(NotFound):
-                due = self._bench.pool.get(name).rules.calibration_due
-                if due is not None:
-                    dues[name] = due
-        return dues
+def _dues(bench: Bench, found: Material) -> dict[str, date]:
+    dues: dict[str, date] = {}
+    for name in unit_ids(found.meta):
+        with contextlib.suppress(NotFound):
+            due = bench.pool.get(name).rules.calibration_due
+            if due is not None:
+                dues[name] = due
+    return dues

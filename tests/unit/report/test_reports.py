@@ -15,7 +15,7 @@ from edged.errors import Conflict, Failed, NotFound
 from edged.runs.recordings.append import Array
 from edged.runs.recordings.files import RunFiles, write_meta
 from edged.runs.report import making, reports
-from edged.runs.report.making import ReportMaker, look_at, take_piece
+from edged.runs.report.making import look_at, take_piece
 from edged.runs.report.reports import MOST_WAITING, Reports
 from edged.store.audit.run_rows import RunRows
 from tests.bench.context import bench_of
@@ -64,15 +64,12 @@ class Bench:
         self.gate = asyncio.Event()
         self.gate.set()
         runs: Any = FakeRuns(root)
-        maker = ReportMaker(
-            bench_of(
-                DrivenClock(),
-                store={"audit": SimpleNamespace(of_run=self.rows_of_run)},
-                pool=FakePool(),
-            ),
-            runs,
+        bench = bench_of(
+            DrivenClock(),
+            store={"audit": SimpleNamespace(of_run=self.rows_of_run)},
+            pool=FakePool(),
         )
-        self.reports = Reports(runs=runs, new_maker=lambda: maker)
+        self.reports = Reports(bench, runs)
 
     async def rows_of_run(self, run_id: str, *, since_ms: int, until_ms: int | None) -> RunRows:
         self.asked.append((run_id, since_ms, until_ms))
