@@ -34,7 +34,7 @@ MOST_ROWS: Final = 2_000
 """Of one table: settings, limits."""
 MOST_MS: Final = 1 << 53
 UNKNOWN: Final = "not known"
-CALLER_KEYS: Final = {
+INTRODUCED: Final = {
     "client": "client", "subject": "subject", "remote": "from", "route": "by way of",
     "session": "session", "tool": "tool",
 }  # fmt: skip
@@ -476,7 +476,7 @@ def _who(caller: Mapping[str, Any]) -> str:
     who = _text(caller.get("who")) or UNKNOWN
     more = [
         f"{name} {said}"
-        for key, name in CALLER_KEYS.items()
+        for key, name in INTRODUCED.items()
         if (said := _text(caller.get(key))) and said not in who
     ]
     return f"{who} ({', '.join(more)})" if more else who
