@@ -40,7 +40,7 @@ from edged.runs.ports import NewPlan, RunLeases
 from edged.runs.recordings.append import Disk
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Late, Registry
-from edged.runs.report.reports import Maker, Reports
+from edged.runs.report.reports import Reports
 from edged.runs.run import Run
 from edged.runs.run_head import RunKind
 from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
@@ -114,7 +114,7 @@ class LongWork:
         self._visa = visa
         self.runs = RunRegistry(bench, disk=disk)
         self.artist = Artist(cache_dir=bench.config.state_dir / "plot")
-        self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
+        self.reports = Reports(bench, self.runs)
         self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)
         self.registry = Registry(bench, recorder=self.runs, notes=leases)
         self.sequences = Late(self.registry, "edged.runs.sequences.registry", self._new_sequences)
@@ -346,11 +346,6 @@ class LongWork:
             rehearse=self._rehearse,
             obtain=obtain,
         )
-
-    def _new_report_maker(self) -> Maker:
-        from edged.runs.report.making import ReportMaker
-
-        return ReportMaker(self._bench, self.runs)
 
     def visit(self, address: str, journal: Mapping[str, Any]) -> AbstractAsyncContextManager[Guest]:
         """A visit to an address before anything is registered there."""
