@@ -64,7 +64,6 @@ from edged.profiles.model import (
 from edged.profiles.step_values import fill, loop_values, number, rendered, saved
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.experiments.moving import Axis, Mover, patiently
 from edged.runs.experiments.run import (
     NOWHERE,
     LoopNow,
@@ -74,9 +73,9 @@ from edged.runs.experiments.run import (
     UnitNow,
 )
 from edged.runs.experiments.view import swept
+from edged.runs.moving import Axis, Mover, SweptThing, patiently, taken
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
 from edged.runs.states import RunEvent
-from edged.runs.sweeps.sweep import SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.scpi.answer_text import bad_answer, plain_value
 from edged.yaml.tree import Scalar
@@ -321,7 +320,7 @@ class Steps:
         finally:
             self._is_pausing = False
 
-    async def until(self, due: float) -> None:
+    async def until(self, due: float, _value: float) -> None:
         """Wait for a monotonic time, and for the end of a pause."""
         clock = self._bench.clock
         while True:
@@ -488,7 +487,12 @@ class Steps:
         return await self._perform(action)
 
     async def _perform(self, make: Callable[[], Action]) -> Outcome:
-        return await patiently(self._bench, make, self._run.most_stalls, self._run.took)
+        async def once() -> Outcome:
+            outcome = await self._bench.perform(make())
+            self._run.took(outcome)
+            return outcome
+
+        return taken(await patiently(self._bench.clock, once, self._run.most_stalls))
 
     async def _query(self, template: str) -> Outcome:
         """A raw line that asks; raises EdgedError."""

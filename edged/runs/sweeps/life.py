@@ -23,20 +23,21 @@ from edged.errors import Failed, Invalid
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.journal import HEARTBEAT_S, RunJournal
+from edged.runs.moving import Axis, SweptThing
 from edged.runs.obey import obey
 from edged.runs.ports import NewPlan
 from edged.runs.registry import Registry
 from edged.runs.run import Ending
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.states import RunEvent
-from edged.runs.sweeps.ramp import Ramp, why_strayed
+from edged.runs.sweeps.ramp import Ramp
 from edged.runs.sweeps.ramp_plan import (
     RampPlan,
     next_step,
     steps_left,
 )
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, readings_of
-from edged.runs.sweeps.sweep import Sweep, SweepRows, SweptThing
+from edged.runs.sweeps.sweep import Sweep, SweepRows
 from edged.schema.fields import nearest
 
 LOOK_S: Final = 1.0
@@ -95,7 +96,7 @@ class SweepLife:
                 await asyncio.wait({body, wish}, return_when=asyncio.FIRST_COMPLETED)
                 if not wish.done():
                     return self._came_of(sweep, body)
-                if wish.result().event is not RunEvent.PAUSE or not sweep.is_writing:
+                if wish.result().event is not RunEvent.PAUSE or not sweep.axis.is_writing:
                     # Whoever stops is obeyed, also when the ramp has ended in the same moment.
                     cause = wish.result().cause
                     return wish.result()
@@ -144,11 +145,8 @@ class SweepLife:
             now = self.bench.clock.monotonic()
             if now - told_at >= HEARTBEAT_S:
                 told_at = now
-                try:
-                    await self.journal.note(sweep, sweep.at_step(sweep.confirmed), is_forced=True)
-                except Failed as error:
-                    log.warning("sweep_not_journalled", sweep_id=sweep.run_id, error=str(error))
-            if reason := await why_strayed(self.bench.perform, self.bench.new_id(), sweep):
+                await self.ramp.beat(sweep)
+            if reason := await self.ramp.why_strayed(sweep):
                 sweep.wishes.put_nowait(Ending(event=RunEvent.FAILURE, error=reason))
                 return
             await self.bench.clock.sleep(LOOK_EVERY_S)
@@ -291,7 +289,14 @@ class SweepStart:
             head=_head(sweep_id, action, thing, request, measures, legs, columns),
             action=action,
             caller=caller,
-            thing=thing,
+            axis=Axis(
+                thing=thing,
+                confirmed=plan.start,
+                aim=plan.start,
+                written_at=now,
+                meeting=meeting,
+                grid=plan.resolution,
+            ),
             request=request,
             plan=plan,
             legs=legs,
@@ -300,15 +305,12 @@ class SweepStart:
             rows=SweepRows(columns),
             began=now,
             started_ms=self.bench.clock.wall_ms(),
-            confirmed=plan.start,
-            written_at=now,
-            meeting=meeting,
         )
         sweep.abort.lines = tuple(step.send for step in thing.abort_steps())
         sweep.abort.proofs = thing.abort_proofs()
         firsts = (next_step(leg, leg.start) for leg in legs)
         if (first := next((value for value in firsts if value is not None), None)) is not None:
-            step = self.ramp.step(sweep, first)
+            step = self.ramp.mover(sweep).action(sweep.axis, first, plan.rate_per_s)
             self._plan_steps(step, self.bench.precheck(step), legs)
         sweep.sink = await self.runs.recorder.open(sweep.head)
         async with contextlib.AsyncExitStack() as undo:

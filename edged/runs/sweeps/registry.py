@@ -20,6 +20,7 @@ from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.profiles.abort import Proof, asked_about, proofs_of, switch_proofs
 from edged.record import record
+from edged.runs.moving import SweptThing
 from edged.runs.ports import NewId, NewPlan, Perform
 from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.run import Ending
@@ -30,7 +31,7 @@ from edged.runs.sweeps.life import SweepLife, SweepStart
 from edged.runs.sweeps.ramp import Ramp
 from edged.runs.sweeps.ramp_plan import RampPlan
 from edged.runs.sweeps.request import Measure, SweepRequest
-from edged.runs.sweeps.sweep import Sweep, SweptThing
+from edged.runs.sweeps.sweep import Sweep
 from edged.runs.wording import MADE_SAFE, parked_by, stopped_by
 from edged.scpi.answer_text import clean_text
 
