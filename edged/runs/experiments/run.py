@@ -16,11 +16,10 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.model import Step
 from edged.record import record
 from edged.runs.experiments.bounds import why_no_target
-from edged.runs.moving import Axis
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
-from edged.runs.sweeps.ramp_plan import MOST_STALLS
+from edged.runs.sweeps.ramp_plan import MOST_STALLS, Axis
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200

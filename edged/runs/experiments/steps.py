@@ -16,8 +16,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Final
 
-import structlog
-
 from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
@@ -73,9 +71,11 @@ from edged.runs.experiments.run import (
     UnitNow,
 )
 from edged.runs.experiments.view import swept
-from edged.runs.moving import Axis, Mover, SweptThing, patiently, taken
+from edged.runs.moving import Mover, patiently, taken
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
+from edged.runs.run import mistake
 from edged.runs.states import RunEvent
+from edged.runs.sweeps.ramp_plan import Axis, SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.scpi.answer_text import bad_answer, plain_value
 from edged.yaml.tree import Scalar
@@ -91,8 +91,6 @@ MAY_BE_MISSING: Final = frozenset(
     {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED, ErrorCode.BAD_ANSWER, ErrorCode.INSTRUMENT_ERROR}
 )
 """What an instrument can be blamed for; what is refused is no missing reading."""
-
-log = structlog.get_logger("edged.plans")
 
 
 class Leave(Exception):
@@ -174,23 +172,18 @@ class Steps:
             run.body = asyncio.create_task(self.do_all(run.plan.steps), name=f"{run.run_id}-steps")
             async with beside:
                 await asyncio.wait({run.body})
-            try:
-                run.body.result()
-            except asyncio.CancelledError:
-                pass
-            except AbortRun as abort:
-                run.reason = str(abort)
-                return RunEvent.STOP, None
-            except EdgedError as error:
-                return RunEvent.FAILURE, error
-            except (Leave, EndUnit):
-                return RunEvent.DONE, None
-            except Exception:
-                log.exception("plan_fault", run_id=run.run_id)
-                said = f"edged made a mistake; its log has it under {run.run_id}."
-                return RunEvent.FAILURE, Failed(said, code=ErrorCode.INTERNAL)
-            else:
-                return RunEvent.DONE, None
+            match None if run.body.cancelled() else run.body.exception():
+                case AbortRun() as abort:
+                    run.reason = str(abort)
+                    return RunEvent.STOP, None
+                case EdgedError() as error:
+                    return RunEvent.FAILURE, error
+                case Leave() | EndUnit():
+                    return RunEvent.DONE, None
+                case None if not run.body.cancelled():
+                    return RunEvent.DONE, None
+                case BaseException() as bug:
+                    return RunEvent.FAILURE, mistake(run.run_id, bug)
         run.reason = run.reason or run.ended_by.reason
         return run.ended_by.event, run.ended_by.failure
 
@@ -254,13 +247,12 @@ class Steps:
         try:
             async with asyncio.timeout(None if within_ms is None else within_ms / 1000):
                 for step in steps:
-                    try:
-                        await self._done(step)
-                    except EdgedError as error:
-                        run.note(f"{step.path} failed: {error.message}")
-                        first = first or error
-                    except (Leave, EndUnit, AbortRun):
+                    (bad,) = await asyncio.gather(self._done(step), return_exceptions=True)
+                    if isinstance(bad, Leave | EndUnit | AbortRun | None):
                         continue
+                    error = bad if isinstance(bad, EdgedError) else mistake(run.run_id, bad)
+                    run.note(f"{step.path} failed: {error.message}")
+                    first = first or error
         except TimeoutError:
             first = first or Failed(
                 f"They took longer than {within_ms} ms.",

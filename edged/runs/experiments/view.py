@@ -13,8 +13,8 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, SweepPlan
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.moving import SweptThing
 from edged.runs.ports import StepPlan
+from edged.runs.sweeps.ramp_plan import SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.yaml.tree import Scalar
 

@@ -17,16 +17,13 @@ from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.action import Purpose, SendLines, StartSweep
-from edged.actions.cause import NOT_NEEDED, Cause
-from edged.profiles.abort import Proof
 from edged.profiles.owner_rules import UnitRules
 from edged.record import record
 from edged.runs.journal import clean_up_of
-from edged.runs.moving import Axis, SweptThing
 from edged.runs.notes import Pace, PointNotes, why_slower
-from edged.runs.run import Ending, Run
+from edged.runs.run import AbortReport, Ending, Run
 from edged.runs.states import SWEEP, RunState
-from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
+from edged.runs.sweeps.ramp_plan import Axis, RampPlan, SweptThing, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
 from edged.runs.wording import TARGET_REACHED
 from edged.yaml.tree import Scalar
@@ -92,38 +89,6 @@ def _picked(count: int, most: int) -> list[int]:
     return [round(i * (count - 1) / (most - 1)) for i in range(most)]
 
 
-@record(frozen=False)
-class AbortReport:
-    """What became of a sweep's abort.
-
-    Attributes:
-        proofs: what shows that the lines were obeyed.
-        state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
-        at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
-        cause: the cause that an interrupted call reports.
-        kept_under: what its owner said when the journal was given it.
-    """
-
-    lines: tuple[str, ...] = ()
-    proofs: tuple[Proof, ...] = ()
-    state: str = "not_needed"
-    cause: Cause = NOT_NEEDED
-    at_ms: int = 0
-    tries: int = 0
-    error: str = ""
-    kept_under: UnitRules | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "state": self.state,
-            "scpi": list(self.lines),
-            "at_ms": self.at_ms or None,
-            "tries": self.tries,
-            "error": self.error or None,
-        }
-
-
 @record(frozen=False, eq=False)
 class Sweep(Run):
     """A sweep that was started.
@@ -157,7 +122,8 @@ class Sweep(Run):
     ended_s: float | None = None
     noted: PointNotes = field(default_factory=PointNotes)
     parking: Ending | None = None
-    abort: AbortReport = field(default_factory=AbortReport)
+    # What its owner said when the journal was given its abort.
+    kept_under: UnitRules | None = None
     wishes: asyncio.Queue[Ending] = field(default_factory=asyncio.Queue)
     parked: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -187,8 +153,9 @@ class Sweep(Run):
         return self.state in {RunState.RUNNING, RunState.PAUSED} or (self.owes_abort)
 
     @property
-    def owes_abort(self) -> bool:
-        return self.abort.state == "pending"
+    def abort(self) -> AbortReport:
+        """What makes safe what it sweeps."""
+        return self.aborts[self.thing.instrument.id]
 
     @property
     def current_value(self) -> float:
@@ -228,14 +195,14 @@ class Sweep(Run):
     def at_step(self, value: float) -> dict[str, Any]:
         """What that row says while it goes: the step that is about to be written."""
         changed: dict[str, Any] = {"last_step": value, "status": self.status}
-        if self.thing.instrument.rules is not self.abort.kept_under:
+        if self.thing.instrument.rules is not self.kept_under:
             changed |= self._clean_up()
         return changed
 
     def _clean_up(self) -> dict[str, Any]:
         """What the journal says of its abort, as its owner wants it now."""
-        self.abort.kept_under = self.thing.instrument.rules
-        return clean_up_of(self.thing.profile, self.abort.kept_under, self.thing.abort_steps())
+        self.kept_under = self.thing.instrument.rules
+        return clean_up_of(self.thing.profile, self.kept_under, self.thing.abort_steps())
 
     def notes(self, now: float, /) -> list[str]:
         wish = self.request.stop_when

@@ -17,7 +17,8 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import ErrorCode, Failed
 from edged.runs.bench import Bench
-from edged.runs.moving import Axis, Mover, SweptThing
+from edged.runs.moving import Mover
+from edged.runs.sweeps.ramp_plan import Axis, SweptThing
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
