@@ -257,7 +257,8 @@ class Registry:
             await self.abort(run)
         for report in run.aborts.values():
             if report.state == "pending":
-                report.state, report.needs_attention = "given_up", True
+                report.state = "given_up"
+                report.needs_attention = run.needs_attention = True
 
     async def finish(self, run: Run) -> None:
         """It has ended: its rows in the journal go, but for those of an abort that is owed."""
@@ -271,6 +272,7 @@ class Registry:
         runs = [run for run in known if unit in run.aborts and run.aborts[unit].needs_attention]
         for run in runs:
             run.aborts[unit].needs_attention = False
+            run.needs_attention = any(one.needs_attention for one in run.aborts.values())
             await self.journal.journal.finish(run.aborts[unit].row)
         return runs
 

@@ -172,8 +172,6 @@ class PlanRun(Run):
     frozen_s: float = 0.0
     ended_s: float | None = None
     said: list[str] = field(default_factory=list)
-    ending: Ending | None = None
-    body: asyncio.Task[None] | None = None
     is_safe_only: bool = False
     unsafe_step: asyncio.Future[None] | None = None
 

@@ -73,7 +73,7 @@ from edged.runs.experiments.run import (
 from edged.runs.experiments.view import swept
 from edged.runs.moving import Mover, patiently, taken
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
-from edged.runs.run import mistake
+from edged.runs.run import Ending, mistake
 from edged.runs.states import RunEvent
 from edged.runs.sweeps.ramp_plan import Axis, SweptThing
 from edged.runs.units import unit_of_instrument
@@ -168,24 +168,23 @@ class Steps:
             beside: open while they go on.
         """
         run = self._run
-        if run.ending is None:
-            run.body = asyncio.create_task(self.do_all(run.plan.steps), name=f"{run.run_id}-steps")
+        ending = run.ending
+        if ending is None:
             async with beside:
-                await asyncio.wait({run.body})
-            match None if run.body.cancelled() else run.body.exception():
-                case AbortRun() as abort:
-                    run.reason = str(abort)
-                    return RunEvent.STOP, None
-                case EdgedError() as error:
-                    return RunEvent.FAILURE, error
-                case Leave() | EndUnit():
-                    return RunEvent.DONE, None
-                case None if not run.body.cancelled():
-                    return RunEvent.DONE, None
-                case BaseException() as bug:
-                    return RunEvent.FAILURE, mistake(run.run_id, bug)
-        run.reason = run.reason or run.ended_by.reason
-        return run.ended_by.event, run.ended_by.failure
+                ending = await run.until_ended(self._through())
+        run.reason = run.reason or ending.reason
+        return ending.event, ending.failure
+
+    async def _through(self) -> Ending:
+        try:
+            await self.do_all(self._run.plan.steps)
+        except AbortRun as abort:
+            return Ending(event=RunEvent.STOP, reason=str(abort))
+        except EdgedError as error:
+            return Ending(event=RunEvent.FAILURE, failure=error)
+        except (Leave, EndUnit):
+            pass
+        return Ending(event=RunEvent.DONE)
 
     async def do_all(self, steps: tuple[Step, ...]) -> None:
         """Do steps in order.

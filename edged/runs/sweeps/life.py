@@ -1,7 +1,7 @@
 """The life of one sweep: its ramp, its rest, its end, and the abort that it may owe.
 
-What is wished comes through the sweep's queue and is done here, by the sweep's own task: there is
-one place where a sweep's state changes. Which state follows is the table's to say (``states.py``).
+What is wished is done here, by the sweep's own task: there is one place where a sweep's state
+changes. Which state follows is the table's to say (``states.py``).
 
 The beginning of a sweep: from what was asked to a sweep that may take its first step.
 """
@@ -17,14 +17,13 @@ from typing import Final
 import structlog
 
 from edged.actions.action import Purpose, RunCommand, SendLines, StartSweep
-from edged.actions.cause import ENGINE_STOPPED
 from edged.errors import Invalid
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.journal import HEARTBEAT_S
 from edged.runs.ports import NewPlan
 from edged.runs.registry import Registry
-from edged.runs.run import AbortReport, Ending, mistake
+from edged.runs.run import AbortReport, Ending
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.states import RunEvent
 from edged.runs.sweeps.ramp import Ramp
@@ -71,10 +70,10 @@ class SweepLife:
     async def live(self, sweep: Sweep) -> None:
         """From the first step to the last word. The top of the sweep's task."""
         try:
-            ending = await self._until(sweep)
+            ending = await sweep.until_ended(self.ramp.run(sweep))
             if ending.event is RunEvent.PAUSE:
                 self._move(sweep, ending)
-                ending = await self._park(sweep)
+                ending = await sweep.until_ended(self._park(sweep))
             await self._end(sweep, ending)
         finally:
             sweep.parked.set()
@@ -87,54 +86,20 @@ class SweepLife:
         finally:
             self._be_over(sweep)
 
-    async def _until(self, sweep: Sweep) -> Ending:
-        """Let the ramp run until it ends or somebody wishes it to."""
-        body = asyncio.create_task(self.ramp.run(sweep), name=f"{sweep.run_id}-ramp")
-        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
-        cause = ENGINE_STOPPED
-        try:
-            while True:
-                await asyncio.wait({body, wish}, return_when=asyncio.FIRST_COMPLETED)
-                if not wish.done():
-                    bug = body.exception()
-                    if bug is None:
-                        return body.result()
-                    error = mistake(sweep.run_id, bug).message
-                    return Ending(event=RunEvent.FAILURE, error=error)
-                if wish.result().event is not RunEvent.PAUSE or not sweep.axis.is_writing:
-                    # Whoever stops is obeyed, also when the ramp has ended in the same moment.
-                    cause = wish.result().cause
-                    return wish.result()
-                sweep.parking = wish.result()
-                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
-        finally:
-            wish.cancel()
-            body.cancel(cause)
-            # A step that waits for its turn is withdrawn before the abort takes the line.
-            await asyncio.gather(body, wish, return_exceptions=True)
-
     async def _park(self, sweep: Sweep) -> Ending:
         """Stay where it is until somebody wishes otherwise; the journal hears that it lives."""
-        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
         look = asyncio.create_task(self.ramp.look_back(sweep), name=f"{sweep.run_id}-look")
-        within_s = min(self.ramp.rest_s(sweep), LONGEST_REST_S) + LOOK_S
-        await asyncio.wait({wish, look}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-        sweep.parked.set()
-        beat = asyncio.create_task(self._beat(sweep), name=f"{sweep.run_id}-beat")
         try:
-            while True:
-                await asyncio.wait({wish})
-                if wish.result().event is not RunEvent.PAUSE:
-                    return wish.result()
-                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
+            within_s = min(self.ramp.rest_s(sweep), LONGEST_REST_S) + LOOK_S
+            await asyncio.wait({look}, timeout=within_s)
+            sweep.parked.set()
+            return await self._strayed(sweep)
         finally:
-            parts = (beat, wish, look)
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
+            look.cancel()
+            await asyncio.gather(look, return_exceptions=True)
 
-    async def _beat(self, sweep: Sweep) -> None:
-        """Look whether it still stands where it was parked, and tell the journal that it lives."""
+    async def _strayed(self, sweep: Sweep) -> Ending:
+        """Once it no longer stands where it was parked; the journal hears that it lives."""
         told_at = float("-inf")
         while True:
             now = self.bench.clock.monotonic()
@@ -142,8 +107,7 @@ class SweepLife:
                 told_at = now
                 await self.ramp.beat(sweep)
             if reason := await self.ramp.why_strayed(sweep):
-                sweep.wishes.put_nowait(Ending(event=RunEvent.FAILURE, error=reason))
-                return
+                return Ending(event=RunEvent.FAILURE, error=reason)
             await self.bench.clock.sleep(LOOK_EVERY_S)
 
     async def _end(self, sweep: Sweep, ending: Ending) -> None:

@@ -22,7 +22,7 @@ from edged.record import record
 from edged.runs.journal import clean_up_of
 from edged.runs.notes import Pace, PointNotes, why_slower
 from edged.runs.run import AbortReport, Ending, Run
-from edged.runs.states import SWEEP, RunState
+from edged.runs.states import SWEEP, RunEvent, RunState
 from edged.runs.sweeps.ramp_plan import Axis, RampPlan, SweptThing, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
 from edged.runs.wording import TARGET_REACHED
@@ -100,7 +100,6 @@ class Sweep(Run):
         read_s: what its rows took to be read, together.
         noted: what was said of single readings.
         parking: hold so as soon as the step that is on its way is confirmed.
-        wishes: what others want of it; read by its task alone.
         parked: set once it holds or is over; ``ended`` is once it is over and its abort was tried.
     """
 
@@ -124,7 +123,6 @@ class Sweep(Run):
     parking: Ending | None = None
     # What its owner said when the journal was given its abort.
     kept_under: UnitRules | None = None
-    wishes: asyncio.Queue[Ending] = field(default_factory=asyncio.Queue)
     parked: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -141,7 +139,12 @@ class Sweep(Run):
         return self.rows.count
 
     def end(self, ending: Ending) -> None:
-        self.wishes.put_nowait(ending)
+        if ending.event is not RunEvent.PAUSE or not (
+            self.axis.is_writing or self.state is RunState.PAUSED
+        ):
+            Run.end(self, ending)
+        elif self.parking is None:
+            self.parking = ending
 
     def fade(self, newer: int) -> None:
         if newer >= FULL_ROWS_OF:
