@@ -12,11 +12,15 @@ import importlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
+import structlog
+
+from edged.actions.action import Purpose, SendLines
 from edged.actions.cause import ENGINE_STOPPED, Cause, cause_of
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.runs.bench import Bench
 from edged.runs.journal import RunJournal
 from edged.runs.left_work import LeftWork
+from edged.runs.obey import obey
 from edged.runs.ports import Recorder, RunLeases
 from edged.runs.run import Ending, Run
 from edged.runs.run_head import RunKind, RunNow
@@ -24,6 +28,8 @@ from edged.runs.states import RunEvent
 from edged.runs.wording import ASK_FIRST
 from edged.schema.fields import nearest
 
+FIRST_RETRY_S: Final = 0.25
+LONGEST_RETRY_S: Final = 2.0
 SETTLE_S: Final = 0.5
 """What journal and recording of a run that has ended may take of the daemon's stop."""
 
@@ -33,6 +39,8 @@ EVERY_KIND: Final[Collection[RunKind]] = frozenset(RunKind)
 
 R = TypeVar("R", bound=Run)
 T = TypeVar("T")
+
+log = structlog.get_logger("edged.runs")
 
 
 class Registry:
@@ -216,6 +224,69 @@ class Registry:
             if newer >= run.most_ended and not run.needs_attention:
                 del over[run.run_id]
 
+    # Aborts
+
+    async def abort(self, run: Run) -> Mapping[str, str]:
+        """Send each abort that it owes now, and see that it is obeyed; why not, by the unit."""
+        owed = [unit for unit, report in run.aborts.items() if report.state == "pending"]
+        errors = await asyncio.gather(*(self._abort(run, unit) for unit in owed))
+        return {unit: error for unit, error in zip(owed, errors, strict=True) if error}
+
+    async def _abort(self, run: Run, unit: str) -> str:
+        report = run.aborts[unit]
+        report.tries += 1
+        action = run.act(
+            SendLines,
+            self.bench.new_id(),
+            unit,
+            Purpose.ABORT,
+            lines=report.lines,
+            cause=report.cause,
+        )
+        report.error = (await obey(self.bench.perform, action, report.proofs)).error
+        if not report.error:
+            report.state, report.at_ms = "done", self.bench.clock.wall_ms()
+        told = {"scpi": report.lines, "error": report.error}
+        log.warning("run_abort", run_id=run.run_id, instrument_id=unit, **told)
+        return report.error
+
+    async def abort_later(self, run: Run) -> None:
+        """Try again until its units take it, or until it is too late to do so unasked.
+
+        What is not taken stays in the journal.
+        """
+        clock, delay_s = self.bench.clock, FIRST_RETRY_S
+        give_up = clock.monotonic() + self.bench.config.abort_after_crash_sec
+        for report in run.aborts.values():
+            # What is on the disk already says enough to clean up by.
+            with contextlib.suppress(Failed):
+                changes = {"status": run.status, "error": run.error}
+                await self.journal.journal.update(report.row, changes, is_forced=True)
+        while run.owes_abort and clock.monotonic() < give_up:
+            await clock.sleep(delay_s)
+            delay_s = min(2 * delay_s, LONGEST_RETRY_S)
+            await self.abort(run)
+        for report in run.aborts.values():
+            if report.state == "pending":
+                report.state = "given_up"
+                report.needs_attention = run.needs_attention = True
+
+    async def finish(self, run: Run) -> None:
+        """It has ended: its rows in the journal go, but for those of an abort that is owed."""
+        for report in run.aborts.values():
+            if report.state in {"done", "not_needed"}:
+                await self.journal.journal.finish(report.row)
+
+    async def note_made_safe(self, unit: str) -> list[Run]:
+        """A unit has obeyed its own abort: those that had given it up are done with it."""
+        known = [run for kind in RunKind for run in self.known(kind)]
+        runs = [run for run in known if unit in run.aborts and run.aborts[unit].needs_attention]
+        for run in runs:
+            run.aborts[unit].needs_attention = False
+            run.needs_attention = any(one.needs_attention for one in run.aborts.values())
+            await self.journal.journal.finish(run.aborts[unit].row)
+        return runs
+
     # Ends
 
     async def stop(self, run: Run, ending: Ending) -> None:
@@ -276,7 +347,7 @@ class Registry:
         ending.cancel(ENGINE_STOPPED)
         tasks = {run.task: run for run in self.going_runs.values() if run.task}
         for task, run in tasks.items():
-            if run.is_cut_at_close:
+            if run.is_cut_at_close or run.owes_abort:
                 task.cancel(ENGINE_STOPPED)
         await asyncio.gather(ending, *tasks, *self._behind, return_exceptions=True)
 

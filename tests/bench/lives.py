@@ -98,7 +98,7 @@ class _Joined:
 
     def hear(self, data: bytes) -> bool:
         life, bench = self.life, self.bench
-        if life.corpse is not None:
+        if life.corpse is not None or self.name in bench.is_deaf:
             return True
         life.sent += 1
         for text in data.decode("latin-1").splitlines():
@@ -130,13 +130,14 @@ class Lives:
 
     Attributes:
         rules: what owners say, by name; read when a life begins.
-        is_off: units that take no connection.
+        is_off: units that take no connection; ``is_deaf`` those that hear nothing.
     """
 
     def __init__(self, directory: Path, clock: VirtualClock, units: Mapping[str, str]) -> None:
         self.clock = clock
         self.rules: dict[str, UnitRules] = {}
         self.is_off: set[str] = set()
+        self.is_deaf: set[str] = set()
         self.sent: list[Sent] = []
         self.twins: Twins = open_twins(clock=clock, seed=1)
         library = shipped_library()

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import replace
 from typing import Any, Final
 
-from edged.actions.action import Action, Purpose, SendLines
+from edged.actions.action import Action
 from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
@@ -34,13 +34,12 @@ from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
-from edged.runs.obey import obey
 from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.report.at_end import FOLDER, RunReports
-from edged.runs.run import Ending
+from edged.runs.run import AbortReport, Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
 from edged.runs.units import unit_of_instrument
@@ -344,12 +343,19 @@ class Experiments(RunsOfKind[ExperimentRun]):
             run.error = str(error)
             run.state = RunState.FAILED
         finally:
-            self._leases.end(run.run_id)
+            if not run.owes_abort:
+                self._leases.end(run.run_id)
             approval = run.caller.approval
             if approval is not None and approval.envelope is not None:
                 approval.envelope.end()
             self._tell_of_approval(run, "approval.ended", f"{run.run_id} is over, and it with it")
             await self._settle(run)
+        if run.owes_abort:
+            try:
+                await self._runs.abort_later(run)
+                await self._runs.finish(run)
+            finally:
+                self._leases.end(run.run_id)
         await reports.finish()
         if run.reports:
             with contextlib.suppress(EdgedError):
@@ -411,24 +417,20 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     async def _abort_units(self, run: ExperimentRun) -> list[str]:
         """Send the abort of each unit that the run writes to and that has one."""
-        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in run.written))
-        return [error for error in told if error]
-
-    async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
-        profile = instrument.profile
-        if profile is None or not profile.abort:
-            return ""
-        action = run.act(
-            SendLines,
-            self._bench.new_id(),
-            instrument.id,
-            Purpose.ABORT,
-            lines=tuple(step.send for step in profile.abort),
-            cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
-        )
-        proofs = proofs_of(profile, profile.abort)
-        obeyed = await obey(self._bench.perform, action, proofs)
-        return f"{instrument.called} may still be on: {obeyed.error}" if obeyed.error else ""
+        run.aborts = {
+            unit.id: AbortReport(
+                lines=tuple(step.send for step in profile.abort),
+                proofs=proofs_of(profile, profile.abort),
+                row=f"{run.run_id}.{number}",
+                state="pending",
+                cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
+            )
+            for number, unit in enumerate(run.written, 1)
+            if (profile := unit.profile) is not None and profile.abort
+        }
+        errors = await self._runs.abort(run)
+        on = (unit for unit in run.written if unit.id in errors)
+        return [f"{unit.called} may still be on: {errors[unit.id]}" for unit in on]
 
     async def _settle(self, run: ExperimentRun) -> None:
         """Its last words: the recording."""
@@ -468,8 +470,10 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 beat.cancel()
                 await asyncio.gather(beat, return_exceptions=True)
         finally:
+            owed = {one.row for one in run.aborts.values() if one.state == "pending"}
             for row in rows:
-                await journal.finish(row)
+                if row not in owed:
+                    await journal.finish(row)
 
     def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
         return JournalEntry(

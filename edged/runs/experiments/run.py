@@ -16,11 +16,10 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.model import Step
 from edged.record import record
 from edged.runs.experiments.bounds import why_no_target
-from edged.runs.experiments.moving import Axis
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
-from edged.runs.sweeps.ramp_plan import MOST_STALLS
+from edged.runs.sweeps.ramp_plan import MOST_STALLS, Axis
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200
@@ -173,8 +172,6 @@ class PlanRun(Run):
     frozen_s: float = 0.0
     ended_s: float | None = None
     said: list[str] = field(default_factory=list)
-    ending: Ending | None = None
-    body: asyncio.Task[None] | None = None
     is_safe_only: bool = False
     unsafe_step: asyncio.Future[None] | None = None
 
