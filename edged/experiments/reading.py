@@ -47,7 +47,6 @@ from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode, YamlProbl
 MOST_BYTES: Final = 256 * 1024
 MOST_STEPS: Final = 1_000
 MOST_NESTING: Final = 10
-MOST_PROBLEMS: Final = 20
 MAX_DEPTH: Final = 40
 MAX_NODES: Final = 50_000
 

@@ -21,10 +21,12 @@ from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
-from edged.experiments.check import Checked, PlanCheck, answer_unit
+from edged.experiments.check import PlanCheck
+from edged.experiments.checked import Checked
 from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
+from edged.experiments.targets import answer_unit
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
 from edged.runs.experiments.bounds import envelope_of, hours_of
@@ -142,7 +144,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         work = PlanCheck(experiment, view, roles, parameters)
         work.bind()
         await asyncio.to_thread(work.look_through)
-        for number, one in enumerate(tuple(work.to_judge.values()), 1):
+        for number, one in enumerate(work.to_judge, 1):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -150,7 +152,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             work.spend()
         checked = work.result()
         if checked is None:
-            return None, tuple(work.problems)
+            return None, work.problems
         plan = Plan(
             plan_id=plan_id_of(checked, source),
             source=source,

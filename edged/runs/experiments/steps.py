@@ -21,7 +21,6 @@ import structlog
 from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
-from edged.experiments.check import arguments_of, set_parameter
 from edged.experiments.model import (
     AskStep,
     AskType,
@@ -43,6 +42,7 @@ from edged.experiments.model import (
     Value,
     way_to,
 )
+from edged.experiments.targets import arguments_of, set_parameter
 from edged.profiles.answers import parse_answer
 from edged.profiles.expr import compile_expression, names_in
 from edged.profiles.model import (

@@ -1,4 +1,4 @@
-"""The bench as the check of a plan sees it; see ``edged.experiments.check.BenchView``."""
+"""The bench as the check of a plan sees it; see ``edged.experiments.checked.BenchView``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NeedsApproval, NotFound
-from edged.experiments.check import Judgement, RoleUnit
+from edged.experiments.checked import Judgement, RoleUnit
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, SweepPlan
 from edged.record import record
