@@ -30,6 +30,7 @@ def check_plots(plan: Experiment, known: Collection[str], found: Findings) -> No
                     f"there is no column {name}.",
                     f"Write {near[0]}." if near else "",
                     near,
+                    about=(name,),
                 )
 
 
@@ -46,7 +47,8 @@ def check_report(plan: Experiment, found: Findings) -> None:
         if form != "html":
             message = f"{form} is of checks, and the plan has none."
             remedy = f"Leave {form} out, or add a step check."
-            found.add("report.formats", "no_checks", message, remedy)
+            judges = ("check", "pass_fail")
+            found.add("report.formats", "no_checks", message, remedy, about=judges)
 
 
 def check_resume(plan: Experiment, found: Findings) -> None:

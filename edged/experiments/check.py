@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import string
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from edged.errors import EdgedError, Invalid
@@ -85,6 +85,7 @@ class PlanCheck:
         bench: where it is to run.
         roles: role → unit, in place of those that the file names.
         parameters: name → value, in place of the defaults.
+        unread: words of what of the plan could not be read.
     """
 
     def __init__(
@@ -93,12 +94,13 @@ class PlanCheck:
         bench: BenchView,
         roles: Mapping[str, str],
         parameters: Mapping[str, Any],
+        unread: Collection[str] = (),
     ) -> None:
         self._plan = experiment
         self._bench = bench
         self._roles = roles
         self._given = parameters
-        self._found = Findings()
+        self._found = Findings(unread=set(unread))
         self._scope = Scope(found=self._found)
         self._sending = Sending(experiment, bench, self._found)
         self._targets = Targets(
@@ -135,9 +137,11 @@ class PlanCheck:
 
     def bind(self) -> None:
         """Find the units of the roles. Asks the bench, so it belongs to the loop."""
-        for role, named in self._plan.roles.items():
+        for role, written in self._plan.roles.items():
+            if not (named := self._roles.get(role, written)):
+                continue
             try:
-                self._targets.units[role] = self._bench.unit(self._roles.get(role, named))
+                self._targets.units[role] = self._bench.unit(named)
             except EdgedError as error:
                 self._found.refused(f"roles.{role}", error)
 
@@ -247,9 +251,10 @@ class PlanCheck:
             value = self._given.get(name, parameter.default)
             why = why_unfit(value, parameter)
             if why:
-                self._found.add(f"parameters.{name}", "bad_parameter", why)
+                self._found.add(f"parameters.{name}", "bad_parameter", why, about=(name,))
                 # With its default, so that what uses it is no error as well.
                 value = parameter.default
+                self._found.unread.add(name)
             if value is not None:
                 found[name] = value
         return found

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Final, Protocol
 
+from edged.errors import EdgedError
 from edged.experiments.model import Experiment
 from edged.profiles.model import Command
 from edged.record import record
@@ -47,10 +48,12 @@ class BenchView(Protocol):
         is_step: bool,
         is_last: bool,
         ranged: frozenset[str],
+        conflicts: list[EdgedError],
     ) -> tuple[str, ...]:
         """The lines that it would send; raises EdgedError where the command path would refuse it.
 
         Args:
+            conflicts: takes what stands in its way just now, whatever its values.
             is_step: it is a step of a ramp.
             is_last: of ``finally``.
             ranged: parameters whose value is an end of a range.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Any, Final
 
@@ -64,16 +64,28 @@ class Findings:
     Attributes:
         problems: what is wrong, the first ``MOST_PROBLEMS``.
         later: what is known only while the plan runs, in order.
+        unread: words of parts of the plan that could not be read, which is said elsewhere.
     """
 
     problems: list[Problem] = field(default_factory=list)
     later: dict[str, None] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
 
     def add(
-        self, path: str, code: str, message: str, remedy: str = "", near: Iterable[str] = ()
+        self,
+        path: str,
+        code: str,
+        message: str,
+        remedy: str = "",
+        near: Iterable[str] = (),
+        about: Collection[str] = (),
     ) -> None:
-        """Something is wrong."""
-        if len(self.problems) < MOST_PROBLEMS:
+        """Something is wrong.
+
+        Args:
+            about: words; where one is ``unread`` that may be all that is wrong.
+        """
+        if len(self.problems) < MOST_PROBLEMS and self.unread.isdisjoint(about):
             problem = Problem(
                 path=path, code=code, message=message, remedy=remedy, near=tuple(near)
             )

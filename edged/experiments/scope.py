@@ -90,11 +90,13 @@ class Scope:
                     "no_value",
                     f"{name} has no value on every way to here.",
                     f"Give it one before: - let: {{{name}: 0}}.",
+                    about=(name,),
                 )
             else:
                 near = close(name, names)
                 remedy = f"Write {near[0]}." if near else ""
-                self.found.add(path, "no_value", f"{name} has no value here.", remedy, near)
+                message = f"{name} has no value here."
+                self.found.add(path, "no_value", message, remedy, near, about=(name,))
         return is_good
 
     def condition(self, text: str, path: str, names: Names) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from edged.errors import EdgedError, Invalid
@@ -63,6 +63,7 @@ class Sending:
         self.loop = ""
         self.pass_s: dict[str, float] = {}
         self._judged: set[str] = set()
+        self._held: set[tuple[str, str]] = set()
 
     def add(
         self,
@@ -148,6 +149,7 @@ class Sending:
                 "needs_bounds",
                 f"{key} hangs on {', '.join(unknown)}, which is known only while it runs.",
                 f"Add to the plan: bounds: {{{key}: [lowest, highest]}}.",
+                about=(key,),
             )
             return None
         ranges = [names[one].values or (names[one].value,) for one in used]
@@ -197,6 +199,7 @@ class Sending:
         """Ask the bench; of each place one problem is enough."""
         if one.path in self._judged:
             return
+        conflicts: list[EdgedError] = []
         try:
             lines = self._bench.judge(
                 one.unit,
@@ -205,17 +208,27 @@ class Sending:
                 is_step=one.is_step,
                 is_last=one.is_last,
                 ranged=one.ranged,
+                conflicts=conflicts,
             )
         except EdgedError as error:
             self._judged.add(one.path)
             self._found.refused(one.path, error)
             return
+        finally:
+            self._in_the_way(one, conflicts)
         for said in (said for line in lines if works_switch(line) for said in tellings(line)):
             place, is_on = f"{one.unit.called}: {said.output}", TRUTHS.get(said.value.upper())
             if is_on is True and not one.is_last:
                 self.on[place] = None
             elif is_on is False and one.is_last:
                 self.on.pop(place, None)
+
+    def _in_the_way(self, one: Judgement, conflicts: Iterable[EdgedError]) -> None:
+        """What stands in the way of a unit is said at the first step that it holds back."""
+        for held in conflicts:
+            if (one.unit.id, held.message) not in self._held:
+                self._held.add((one.unit.id, held.message))
+                self._found.refused(one.path, held)
 
     def spend(self) -> None:
         """Hold all that is sent to what the owners allow; once everything was judged."""

@@ -109,7 +109,7 @@ class Targets:
         self, target: Target, command: Command, path: str, names: Names, also: tuple[str, ...]
     ) -> dict[str, Value] | None:
         """All that the command is given, its names known; ``None`` where something is wrong."""
-        before = len(self.found.problems)
+        is_good = True
         given = arguments_of(self.plan, target, command)
         for name, value in target.parameters.items():
             where = f"{path}.parameters.{name}"
@@ -118,14 +118,17 @@ class Targets:
                 remedy = f"Write {near[0]}." if near else ""
                 message = f"{command.name} has no parameter {name}."
                 self.found.add(where, "unknown_parameter", message, remedy, near)
-            self.scope.names(value, where, names)
+                is_good = False
+            is_good &= self.scope.names(value, where, names)
         optional = optional_names(command.scpi)
         for name, parameter in command.parameters.items():
             is_given = name in given or name in also
             if not is_given and parameter.default is None and name not in optional:
                 remedy = f"Add it to parameters, or add with: {{{target.role}: {{{name}: …}}}}."
-                self.found.add(path, "missing_parameter", f"{command.name} needs {name}.", remedy)
-        return given if len(self.found.problems) == before else None
+                message = f"{command.name} needs {name}."
+                self.found.add(path, "missing_parameter", message, remedy, about=(name,))
+                is_good = False
+        return given if is_good else None
 
     def reading(
         self, target: Target, path: str, names: Names, times: Times = (1, 1)

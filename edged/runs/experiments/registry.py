@@ -24,7 +24,7 @@ from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFo
 from edged.experiments.check import PlanCheck
 from edged.experiments.checked import Checked
 from edged.experiments.model import AskStep, AskType, Experiment
-from edged.experiments.problem import Problem
+from edged.experiments.problem import MOST_PROBLEMS, Problem
 from edged.experiments.reading import BadPlan, read_plan
 from edged.experiments.targets import answer_unit
 from edged.instruments.instrument import Instrument
@@ -128,10 +128,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
             file: the name of the saved one that it is.
             is_begun: a part of it was done before a crash: how often that was counts already.
         """
+        bad: BadPlan | None = None
         try:
             experiment = await asyncio.to_thread(read_plan, source)
-        except BadPlan as bad:
-            return None, bad.problems
+        except BadPlan as unread:
+            if unread.rest is None:
+                return None, unread.problems
+            bad, experiment = unread, unread.rest
         # What a person has approved is compared as a whole; see ``start``.
         caller = replace(action.caller, approval=None)
         view = View(
@@ -141,7 +144,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             scope=experiment.name,
             plan=self._new_plan(),
         )
-        work = PlanCheck(experiment, view, roles, parameters)
+        work = PlanCheck(experiment, view, roles, parameters, bad.unread if bad else ())
         work.bind()
         await asyncio.to_thread(work.look_through)
         for number, one in enumerate(work.to_judge, 1):
@@ -151,8 +154,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if not is_begun:
             work.spend()
         checked = work.result()
-        if checked is None:
-            return None, work.problems
+        if bad is not None or checked is None:
+            return None, (*(bad.problems if bad else ()), *work.problems)[:MOST_PROBLEMS]
         plan = Plan(
             plan_id=plan_id_of(checked, source),
             source=source,
