@@ -20,6 +20,8 @@ from edged.profiles.model import CommandStep, ForStep, walk
 def check_plots(plan: Experiment, known: Collection[str], found: Findings) -> None:
     """Every column of a picture is there."""
     for at, plot in enumerate(plan.plots):
+        if not plot.map and not plot.line:
+            found.add(f"plots[{at}]", "grammar", "it has neither map nor line.", "Add one.")
         for key in ("map", "line", "x", "y"):
             name = getattr(plot, key)
             if name and name not in known:

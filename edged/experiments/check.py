@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import string
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from edged.experiments.checked import (
     RoleUnit,
     Span,
 )
+from edged.experiments.contradictions import check_limits, check_question, check_window
 from edged.experiments.model import (
     AskStep,
     CheckStep,
@@ -67,7 +67,7 @@ from edged.profiles.model import (
     WaitStep,
     walk,
 )
-from edged.profiles.step_values import MOST_VALUES, fill, loop_values
+from edged.profiles.step_values import MOST_VALUES, loop_values
 from edged.yaml.tree import Scalar
 
 OWN_COLUMNS: Final = frozenset({"attempt", "elapsed_s", "flags"})
@@ -116,6 +116,7 @@ class PlanCheck:
         self._span = Span()
         self._values: dict[str, Scalar] = {}
         self._changing = changing(experiment)
+        self._unit_loops: set[str] = set()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -150,7 +151,10 @@ class PlanCheck:
         values = self._values = self._parameters()
         self._check_roles()
         plan = self._plan
-        names: Names = {name: Known(value=value) for name, value in values.items()}
+        names: Names = {
+            name: UNKNOWN if name in self._changing else Known(value=value)
+            for name, value in values.items()
+        }
         certain = dict(names)
         span = self._steps(plan.steps, names, (), (1, 1))
         self._span = span.plus(self._last_steps(plan.finally_steps, dict(certain), (), (1, 1)))
@@ -159,8 +163,12 @@ class PlanCheck:
             counted, sent = list(self._points), len(self._sending.sent)
             self._steps(steps, dict(names), (), UNCOUNTED)
             self._points, self._sending.sent[sent:] = counted, []
+        tables = set(OWN_TABLES)
         for name, log in plan.logs.items():
-            if name in OWN_TABLES:
+            # Some file systems know no capital letters.
+            is_taken = name.lower() in tables
+            tables.add(name.lower())
+            if is_taken:
                 self._found.add(
                     f"log.{name}",
                     "reserved",
@@ -206,24 +214,32 @@ class PlanCheck:
         return found
 
     def _check_roles(self) -> None:
-        for role in self._roles:
-            if role not in self._plan.roles:
-                self._found.add(
-                    f"roles.{role}",
-                    "unknown_role",
-                    f"there is no role {role}.",
-                    near=close(role, self._plan.roles),
-                )
-        for key in ("with", "on_missing"):
-            given = self._plan.given if key == "with" else self._plan.on_missing
-            for role in given:
-                if role not in self._plan.roles:
-                    near = close(role, self._plan.roles)
-                    self._found.add(
-                        f"{key}.{role}", "unknown_role", f"there is no role {role}.", near=near
-                    )
+        plan = self._plan
+        for key, given in (
+            ("roles", self._roles), ("with", plan.given), ("on_missing", plan.on_missing)
+        ):  # fmt: skip
+            for role in sorted(given.keys() - plan.roles.keys()):
+                message, near = f"there is no role {role}.", close(role, plan.roles)
+                remedy = f"Write {near[0]}." if near else f"Leave {role} out."
+                self._found.add(f"{key}.{role}", "unknown_role", message, remedy, near)
+        for role, arguments in self._plan.given.items():
+            self._check_given(role, arguments)
         for name in self._plan.bounds:
             self._check_bound(name)
+
+    def _check_given(self, role: str, arguments: Mapping[str, Value]) -> None:
+        """Arguments of every command of a role: one has each, of the parameters alone."""
+        names = {name: Known(value=value) for name, value in self._values.items()}
+        unit = self._targets.units.get(role)
+        known = {name for one in unit.commands.values() for name in one.parameters} if unit else ()
+        for name, value in arguments.items():
+            path = f"with.{role}.{name}"
+            if unit is not None and name not in known:
+                near = close(name, known)
+                message = f"no command of {unit.called} has a parameter {name}."
+                remedy = f"Write {near[0]}." if near else f"Leave {name} out."
+                self._found.add(path, "unknown_parameter", message, remedy, near)
+            self._scope.possible(value, path, names)
 
     def _check_bound(self, name: str) -> None:
         role, called, parameter = name.split(".")
@@ -288,15 +304,16 @@ class PlanCheck:
             case CommandStep():
                 return self._command_step(step, names, times)
             case WaitStep(wait_ms=wait_ms):
-                low, high = self._scope.range(wait_ms, f"{step.path}.wait_s", names)
+                low, high = self._scope.range(wait_ms, f"{step.path}.wait_s", names, 0.0) or (0, 0)
                 return Span(least=low / 1000, likely=high / 1000, most=high / 1000)
             case PollStep():
+                self._check_ends(step, step.on_timeout, loops)
                 self._targets.reading(step.target, f"{step.path}.poll", names, UNCOUNTED)
                 self._scope.condition(step.until, f"{step.path}.until", {**names, "value": UNKNOWN})
                 return Span(most=step.timeout_ms / 1000, likely=step.every_ms / 1000)
             case RowStep(columns=columns):
                 for name, value in columns.items():
-                    self._scope.names(value, f"{step.path}.row.{name}", names)
+                    self._scope.possible(value, f"{step.path}.row.{name}", names)
                     self._column(name, "", loops, f"{step.path}.row.{name}")
                 self._count_rows(times)
                 return Span()
@@ -308,6 +325,7 @@ class PlanCheck:
             case RampStep():
                 return self._ramp_step(step, names, times)
             case SettleStep():
+                self._check_ends(step, step.on_timeout, loops)
                 return self._settle_step(step, names)
             case IfStep():
                 return self._if_step(step, names, loops, times)
@@ -315,10 +333,11 @@ class PlanCheck:
                 self._let_step(step, let, names, loops)
                 return Span()
             case CheckStep():
-                self._scope.names(step.value, f"{step.path}.value", names)
-                self._scope.numbers(step, ("min", "max", "near"), names)
+                self._check_ends(step, step.on_fail, loops)
+                check_limits(step, self._scope, names)
                 return Span()
             case AskStep():
+                self._check_ends(step, step.on_timeout, loops)
                 self._ask_step(step, names)
                 return Span(most=step.timeout_s, likely=5.0)
             case ForStep():
@@ -339,7 +358,12 @@ class PlanCheck:
             self._found.add(
                 path, "reserved", f"the data have a column {name} already.", f"Call it {name}_."
             )
-        self._columns.setdefault(name, DataColumn(name=name, unit=unit, loops=loops))
+        column = self._columns.setdefault(name, DataColumn(name=name, unit=unit, loops=loops))
+        if column.unit != unit:
+            units = f"{column.unit or 'no unit'} and {unit or 'no unit'}"
+            self._found.add(
+                path, "reserved", f"{name} would be a column in {units}.", f"Call it {name}_2."
+            )
 
     def _count_rows(self, times: Times) -> None:
         self._points[0] += times[0]
@@ -405,31 +429,19 @@ class PlanCheck:
 
     def _settle_step(self, step: SettleStep, names: Names) -> Span:
         self._targets.reading(step.settle, f"{step.path}.settle", names, UNCOUNTED)
-        self._scope.numbers(step, ("drift", "target", "within"), names)
-        if step.timeout_s < step.for_s:
-            self._found.add(
-                f"{step.path}.timeout_s",
-                "impossible",
-                f"within {step.timeout_s:g} s it cannot stand still for {step.for_s:g} s.",
-                f"Set timeout_s above {step.for_s:g}.",
-            )
-        elif step.for_s < 2 * step.every_s:
-            self._found.add(
-                f"{step.path}.every_s",
-                "impossible",
-                f"for_s {step.for_s:g} has no three readings every {step.every_s:g} s.",
-                f"Set every_s to {step.for_s / 2:g} or less.",
-            )
+        check_window(step, self._scope, names)
         return Span(least=step.for_s, likely=2 * step.for_s, most=step.timeout_s)
 
     def _if_step(self, step: IfStep, names: Names, loops: Loops, times: Times) -> Span:
         self._scope.condition(step.condition, f"{step.path}.if", names)
         ways = []
         spans = []
+        was_sure, self._scope.is_sure = self._scope.is_sure, False
         for part in (step.then, step.otherwise):
             way = dict(names)
             spans.append(self._steps(part, way, loops, (0, times[1])))
             ways.append(way)
+        self._scope.is_sure = was_sure
         for name in {**ways[0], **ways[1]}:
             found = [way.get(name) for way in ways]
             if None in found:
@@ -449,29 +461,13 @@ class PlanCheck:
         self, step: LetStep, let: Mapping[str, Value], names: Names, loops: tuple[str, ...]
     ) -> None:
         for name, value in let.items():
-            self._scope.names(value, f"{step.path}.let.{name}", names)
-            names[name] = UNKNOWN
-            used = names_in(value)
-            if name in self._changing or loops or not all(
-                one in names and names[one].value is not None for one in used
-            ):  # fmt: skip
-                continue
-            try:
-                here = {one: known for one in used if (known := names[one].value) is not None}
-                names[name] = Known(value=fill(value, dict(here)))
-            except Invalid as error:
-                self._found.refused(f"{step.path}.let.{name}", error)
+            found = self._scope.possible(value, f"{step.path}.let.{name}", names)
+            is_fixed = found is not None and name not in self._changing and not loops
+            names[name] = Known(value=found[0]) if found and is_fixed else UNKNOWN
 
     def _ask_step(self, step: AskStep, names: Names) -> None:
         names[step.name] = UNKNOWN
-        try:
-            pieces = list(string.Formatter().parse(step.text))
-        except ValueError as error:
-            self._found.add(f"{step.path}.text", "grammar", f"the text is no template: {error}.")
-            return
-        for _, expression, _, _ in pieces:
-            if expression:
-                self._scope.names(f"{{{expression}}}", f"{step.path}.text", names)
+        check_question(step, self._scope, names)
 
     def _for_step(self, step: ForStep, names: Names, loops: Loops, times: Times) -> Span:
         values = self._values_of(step, names)
@@ -482,6 +478,11 @@ class PlanCheck:
             moved = self._targets.moved(step.set, f"{step.path}.set", names, step.rate)
         unit_of = moved[2].unit if moved is not None else ""
         self._loops[step.name] = (most, unit_of, values)
+        if step.unit is not None:
+            if around := self._unit_loops.intersection(loops):
+                message = f"it stands inside of the units of {next(iter(around))}."
+                self._found.add(f"{step.path}.unit", "inside_unit", message, "Leave unit out.")
+            self._unit_loops.add(step.name)
         here = dict(names)
         here[step.name] = Known(values=values, unit=unit_of)
         inside = (times[0] * least if is_certain else times[0], times[1] * most)
@@ -492,15 +493,18 @@ class PlanCheck:
             way_s = _way(values, rate, is_snake=step.is_snake).most / max(1, len(values or ()))
             self._sending.add(f"{step.path}.set", step.set, unit, command, given, here, inside,
                             rate=rate, ramp_s=way_s if values else None)  # fmt: skip
-        low, high = self._scope.range(step.wait_s, f"{step.path}.wait_s", here)
+        low, high = self._scope.range(step.wait_s, f"{step.path}.wait_s", here, 0.0) or (0, 0)
+        if step.name in self._changing:
+            here[step.name] = Known(unit=unit_of)
         span = self._pass(step, here, loops, inside, low)
         if step.unit is not None:
-            self._scope.names(step.unit, f"{step.path}.unit", here)
+            self._scope.possible(step.unit, f"{step.path}.unit", here)
         ended = here if step.unit is not None else dict(names)
         often = times if step.unit is None else inside
         last = self._last_steps(step.finally_steps, dict(ended), loops, often)
         leave_loop(names, here, step.name, is_certain=is_certain)
-        span = span.plus(Span(least=low, likely=high, most=high)).times(least, most)
+        span = span.plus(Span(least=low, likely=high, most=high))
+        span = span.times(least if is_certain else 0, most)
         return span.plus(_way(values, moved[4] if moved else None, is_snake=step.is_snake)).plus(
             last
         )
@@ -510,12 +514,15 @@ class PlanCheck:
     ) -> Span:
         """The steps of a loop, once; ``wait_s`` at the least before them."""
         around, self._sending.loop = self._sending.loop, loop.name
+        was_sure, is_left = self._scope.is_sure, can_leave(loop)
+        self._scope.is_sure = was_sure and not is_left
         self._sending.at_s += wait_s
         span = self._steps(loop.steps, names, (*loops, loop.name), times)
         self._sending.at_s -= wait_s
+        self._scope.is_sure = was_sure
         self._sending.loop = around
         # A loop that is left early begins again sooner, in the next pass of the loop around it.
-        self._sending.pass_s[loop.name] = 0.0 if can_leave(loop) else span.least + wait_s
+        self._sending.pass_s[loop.name] = 0.0 if is_left else span.least + wait_s
         return span
 
     def _passes(
@@ -528,8 +535,8 @@ class PlanCheck:
         known = [names[one].value for one in names_in(step.values[-1]) if one in names]
         if None in known:
             return 1, MOST_VALUES
-        count = int(self._scope.range(step.values[-1], f"{step.path}.in", names)[1])
-        return max(1, count), max(1, count)
+        found = self._scope.range(step.values[-1], f"{step.path}.in", names)
+        return (max(1, int(found[1])),) * 2 if found is not None else (1, MOST_VALUES)
 
     def _values_of(self, step: ForStep, names: Names) -> tuple[Scalar, ...] | None:
         path = f"{step.path}.in"
@@ -543,6 +550,7 @@ class PlanCheck:
             return loop_values(step, {one: names[one].value for one in used})
         except Invalid as error:
             self._found.refused(path, error)
+            self._found.unread.add(step.name)
             return None
 
     def _repeat_step(self, step: RepeatStep, names: Names, loops: Loops, times: Times) -> Span:
@@ -554,7 +562,18 @@ class PlanCheck:
         self._scope.condition(step.until, f"{step.path}.until", here)
         leave_loop(names, here, step.name, is_certain=not can_leave(step))
         self._found.later[f"{step.path}: how often {step.name} is repeated"] = None
-        return span.times(1, step.at_most)
+        return span.times(0 if can_leave(step) else 1, step.at_most)
+
+    def _check_ends(self, step: Step, what: str | None, loops: Loops) -> None:
+        """What a step may end is around it."""
+        if what == "end" and not loops:
+            message = "there is no loop around it to end."
+        elif what == "end_unit" and not self._unit_loops.intersection(loops):
+            message = "there is no unit around it to end."
+        else:
+            return
+        key = "on_fail" if isinstance(step, CheckStep) else "on_timeout"
+        self._found.add(f"{step.path}.{key}", "no_loop", message, "Write abort.")
 
     def _check_duration(self) -> None:
         """The shortest that it can take is not over the longest that it may take."""

@@ -36,6 +36,7 @@ from edged.profiles.model import Step
 from edged.schema.fields import (
     Fields,
     Gathering,
+    check_format,
     complaint,
     each_of,
     list_of,
@@ -238,6 +239,8 @@ class _Reader:
             known = EXPERIMENT.keys.get(name)
             if known is None or (known.kind.read and (known.field or name) not in found):
                 self.unread.update(words_of(node))
+        with self._part_of(fields.get("format")):
+            check_format(fields)
         with self._part_of(fields.get("parameters")):
             own = Gathering()
             found["parameters"] = read_parameters(fields, own, name_of)
@@ -301,6 +304,8 @@ class _Reader:
         node = fields.get(key)
         if node is None:
             return ()
+        if parts is not None:
+            parts[key] = ()
         if len(loops) > MOST_NESTING:
             raise complaint(node.mark, f"Steps are nested deeper than {MOST_NESTING}.")
         found = self._list(node, self._paths.get(node.mark, fields.path_of(key)), loops)

@@ -21,7 +21,7 @@ from edged.experiments.model import (
 )
 from edged.experiments.problem import Findings, close
 from edged.profiles.expr import expression_text, names_in
-from edged.profiles.model import CommandStep, ForStep, Parameter, ParameterType, Step, walk
+from edged.profiles.model import CommandStep, ForStep, Parameter, ParameterType, walk
 from edged.profiles.step_values import fill, number
 from edged.record import record
 from edged.yaml.tree import Scalar
@@ -47,7 +47,16 @@ class Known:
         """Whether all that it can be is known before the start."""
         return self.value is not None or self.values is not None
 
+    @property
+    def all_values(self) -> tuple[Scalar, ...]:
+        """All that it can be; empty where that is not known."""
+        if self.values is not None:
+            return self.values
+        return () if self.value is None else (self.value,)
 
+
+MOST_COMBINATIONS: Final = 2_000
+"""Values of one expression, or of one command; more are judged by their extremes."""
 UNKNOWN: Final = Known()
 Names = dict[str, Known]
 Loops = tuple[str, ...]
@@ -56,11 +65,17 @@ Times = tuple[float, float]
 UNCOUNTED: Final[Times] = (0, MOST_SENT)
 
 
-@record
+@record(frozen=False)
 class Scope:
-    """Says of values whether their names have one where they stand."""
+    """Says of values whether their names have one where they stand, and what they can be.
+
+    Attributes:
+        is_sure: what is looked at is done with every value that its names can have; else an ``if``
+            or ``leave`` may keep some of them away.
+    """
 
     found: Findings
+    is_sure: bool = True
 
     def names(self, value: Value | None, path: str, names: Names) -> bool:
         """Whether every name of a value has one here; a problem where it has not."""
@@ -99,35 +114,68 @@ class Scope:
                 self.found.add(path, "no_value", message, remedy, near, about=(name,))
         return is_good
 
-    def condition(self, text: str, path: str, names: Names) -> None:
-        if text:
-            self.names(f"{{{text}}}", path, names)
+    def possible(self, value: Value, path: str, names: Names) -> tuple[Scalar, ...] | None:
+        """All that a value can be here, worked out.
 
-    def numbers(self, step: Step, keys: tuple[str, ...], names: Names) -> None:
-        """What of a step must be a number, where it is known."""
-        for key in keys:
-            if (value := getattr(step, key)) is not None:
-                self.range(value, f"{step.path}.{key}", names)
-
-    def range(self, value: Value, path: str, names: Names) -> tuple[float, float]:
-        """The least and the greatest that a number can be; 0 where that is not known."""
+        Returns:
+            ``None`` where that is known only while it runs, or cannot be worked out: a problem.
+        """
         if not self.names(value, path, names):
-            return 0.0, 0.0
-        used = list(names_in(value))
-        if any(not names[one].is_known for one in used):
-            self.found.later[f"{path}: {value}"] = None
-            return 0.0, 0.0
-        ranges = [extremes(names[one].values or (names[one].value or 0,)) for one in used]
+            return None
+        used = names_in(value)
+        if not all(names[one].is_known for one in used):
+            return None
+        ranges = [names[one].all_values for one in used]
+        if math.prod(map(len, ranges)) > MOST_COMBINATIONS:
+            ranges = [extremes(values) for values in ranges]
+        found: dict[Scalar, None] = {}
+        wrong: Invalid | None = None
+        for values in itertools.product(*ranges):
+            try:
+                worked = fill(value, dict(zip(used, values, strict=True)))
+            except Invalid as error:
+                wrong = wrong or error
+                continue
+            if worked is not None:
+                found[worked] = None
+        if wrong is not None and (self.is_sure or not found):
+            self.found.refused(path, wrong)
+            return None
+        return tuple(found)
+
+    def condition(self, text: str, path: str, names: Names) -> None:
+        """What must be true or false, where it is known."""
+        found = self.possible(f"{{{text}}}", path, names) if text else None
+        if found and not all(isinstance(one, bool) for one in found):
+            message = f"{text} is no condition: it is neither true nor false."
+            self.found.add(path, "no_condition", message, f"Write {text} > 0.")
+
+    def range(
+        self, value: Value | None, path: str, names: Names, least: float = -math.inf
+    ) -> tuple[float, float] | None:
+        """The least and the greatest that a number can be.
+
+        Args:
+            least: what is less is a problem.
+
+        Returns:
+            ``None`` where that is known only while it runs, or is a problem.
+        """
+        found = None if value is None else self.possible(value, path, names)
+        if not found:
+            if value is not None and all(one in names for one in names_in(value)):
+                self.found.later[f"{path}: {value}"] = None
+            return None
         try:
-            found = [
-                number(worked, {}, "the value")
-                for values in itertools.product(*ranges)
-                if (worked := fill(value, dict(zip(used, values, strict=True)))) is not None
-            ]
+            numbers = [number(one, {}, "the value") for one in found]
         except Invalid as error:
             self.found.refused(path, error)
-            return 0.0, 0.0
-        return (min(found), max(found)) if found else (0.0, 0.0)
+            return None
+        low, high = min(numbers), max(numbers)
+        if low < least and (self.is_sure or high < least):
+            message = f"it can be {low:g}, which is under {least:g}."
+            self.found.add(path, "out_of_range", message, f"Write {least:g} or more.")
+        return low, high
 
 
 def extremes(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -139,8 +187,10 @@ def extremes(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def changing(experiment: Experiment) -> frozenset[str]:
     """Names that are given a value more than once, so that nobody can say which they have."""
-    count: dict[str, int] = {}
-    for step in walk((*experiment.steps, *experiment.finally_steps)):
+    count = dict.fromkeys(experiment.parameters, 1)
+    plan = experiment
+    saved: list[str] = []
+    for step in walk((*plan.steps, *plan.finally_steps, *plan.on_pause, *plan.on_resume)):
         match step:
             case LetStep(let=names) | ReadStep(read=names) | MeasureStep(measure=names):
                 given: Iterable[str] = names
@@ -148,10 +198,14 @@ def changing(experiment: Experiment) -> frozenset[str]:
                 given = (name,)
             case CommandStep(save_as=name) if name:
                 given = (name,)
+                saved.append(f"{name}_")
             case _:
                 continue
         for name in given:
             count[name] = count.get(name, 0) + 1
+    # The fields of an answer are names, too.
+    for name in count:
+        count[name] += sum(map(name.startswith, saved))
     return frozenset(name for name, times in count.items() if times > 1)
 
 

@@ -18,7 +18,7 @@ from edged.experiments.checked import (
 )
 from edged.experiments.model import Experiment, Value
 from edged.experiments.problem import Findings
-from edged.experiments.scope import Names, Times, extremes
+from edged.experiments.scope import MOST_COMBINATIONS, Names, Times, extremes
 from edged.profiles.abort import TRUTHS, tellings
 from edged.profiles.expr import names_in
 from edged.profiles.model import Command, ParameterType, Target
@@ -26,8 +26,6 @@ from edged.profiles.step_values import fill
 from edged.scpi.words import works_switch
 from edged.yaml.tree import Scalar
 
-MOST_COMBINATIONS: Final = 2_000
-"""Distinct values of one command; more are judged by their extremes."""
 MOST_JUDGED: Final = 20_000
 MOST_WORKED_OUT: Final = 100_000
 """Values of one expression over loops."""
@@ -149,10 +147,10 @@ class Sending:
                 "needs_bounds",
                 f"{key} hangs on {', '.join(unknown)}, which is known only while it runs.",
                 f"Add to the plan: bounds: {{{key}: [lowest, highest]}}.",
-                about=(key,),
+                about=(key, *unknown),
             )
             return None
-        ranges = [names[one].values or (names[one].value,) for one in used]
+        ranges = [names[one].all_values for one in used]
         found: dict[Scalar, None] = {}
         try:
             if math.prod(map(len, ranges)) > MOST_WORKED_OUT:
@@ -164,8 +162,7 @@ class Sending:
                 )
                 return None
             for values in itertools.product(*ranges):
-                here = {n: v for n, v in zip(used, values, strict=True) if v is not None}
-                worked = fill(value, dict(here))
+                worked = fill(value, dict(zip(used, values, strict=True)))
                 if worked is not None:
                     found[worked] = None
         except Invalid as error:
@@ -257,16 +254,25 @@ class Sending:
             return 1, 0.0
         ramp_s = sent.ramp_s
         if ramp_s is None:
-            # A set-point that another command has set begins there.
-            set_anywhere = (
-                asked.parameters.get(command.sweep.parameter, ())
-                for asked in self.envelope.values()
-                if asked.unit == unit.id
-            )
-            numbers = [one for values in set_anywhere for one in values if not isinstance(one, str)]
-            ramp_s = (max(numbers) - min(numbers)) / sent.rate if numbers else 0.0
+            ramp_s = self._spread(unit, command, command.sweep.parameter) / sent.rate
         every_s = command.sweep.interval_ms / 1000
         return max(1, min(math.ceil(ramp_s / every_s), MOST_SENT)), every_s
+
+    def _spread(self, unit: RoleUnit, command: Command, parameter: str) -> float:
+        """How far apart the plan sets a set-point: a ramp begins where any command has set it.
+
+        Channels, and what else the command is given, are set-points of their own.
+        """
+        ramped, found = set[Any](), dict[Any, list[float]]()
+        for one in self.to_judge.values():
+            value = one.values.get(parameter)
+            if one.unit.id != unit.id or not isinstance(value, int | float):
+                continue
+            which = tuple(one.values.get(name) for name in command.parameters if name != parameter)
+            found.setdefault(which, []).append(value)
+            if one.is_step and one.command is command:
+                ramped.add(which)
+        return max((max(found[one]) - min(found[one]) for one in ramped), default=0.0)
 
 
 def _few(values: tuple[Any, ...]) -> tuple[Any, ...]:

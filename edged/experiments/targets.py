@@ -11,6 +11,7 @@ from edged.experiments.model import Experiment, Value
 from edged.experiments.problem import Findings, close
 from edged.experiments.scope import Names, Scope, Times
 from edged.experiments.sending import Sending
+from edged.profiles.expr import names_in
 from edged.profiles.model import (
     BitsAnswer,
     Command,
@@ -109,8 +110,9 @@ class Targets:
         self, target: Target, command: Command, path: str, names: Names, also: tuple[str, ...]
     ) -> dict[str, Value] | None:
         """All that the command is given, its names known; ``None`` where something is wrong."""
-        is_good = True
         given = arguments_of(self.plan, target, command)
+        # What ``with`` lacks is said there.
+        is_good = all(one in names for value in given.values() for one in names_in(value))
         for name, value in target.parameters.items():
             where = f"{path}.parameters.{name}"
             if name not in command.parameters:
@@ -184,7 +186,9 @@ class Targets:
             return None
         plain = Target(role=target.role, command=target.command, parameters=target.parameters)
         given = self.arguments(plain, command, path, names, (parameter.name,))
-        speed = None if rate is None else self.scope.range(rate, f"{path}.rate", names)[1]
+        where = f"{path.rpartition('.')[0]}.rate"
+        speeds = self.scope.range(rate, where, names)
+        speed = None if speeds is None else speeds[1]
         fastest = self.bench.fastest(unit, command)
         if rate is None and (command.requires_sweep or fastest is not None):
             bound = f" of at most {fastest:g}" if fastest is not None else ""
@@ -205,8 +209,17 @@ class Targets:
                 "Leave rate out.",
             )
             return None
-        if speed is not None and (speed <= 0 or (fastest is not None and speed > fastest)):
-            why = f"over the owner's {fastest:g}" if fastest and speed > fastest else "not above 0"
-            self.found.add(f"{path}.rate", "out_of_range", f"the rate {speed:g} is {why}.")
+        if speeds is None or speed is None:
+            if rate is None:
+                return None if given is None else (unit, command, parameter, given, None)
+            if all(one in names for one in names_in(rate)):
+                message = f"the rate {rate} is known only while it runs."
+                self.found.add(where, "out_of_range", message, "Write a number.")
+            return None
+        if speeds[0] <= 0 or (fastest is not None and speed > fastest):
+            is_over = fastest is not None and speed > fastest
+            why = f"over the owner's {fastest:g}" if is_over else "not above 0"
+            remedy = f"Write {fastest:g}." if is_over else ""
+            self.found.add(where, "out_of_range", f"the rate {speed:g} is {why}.", remedy)
             return None
         return None if given is None else (unit, command, parameter, given, speed)
