@@ -38,7 +38,7 @@ from edged.discovery.registering import Knowledge
 from edged.engine.guarding import Guards
 from edged.engine.long_work import LongWork
 from edged.engine.parts import SdkParts
-from edged.errors import Conflict, NotFound
+from edged.errors import Conflict, EdgedError, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.trace import JobWatchOf
@@ -194,8 +194,10 @@ class Core:
         """The command path, for parts that are made before it."""
         return await self._path.perform(action)
 
-    def _precheck(self, action: Action) -> tuple[str, ...]:
-        return self._path.precheck(action)
+    def _precheck(
+        self, action: Action, conflicts: list[EdgedError] | None = None
+    ) -> tuple[str, ...]:
+        return self._path.precheck(action, conflicts)
 
     def _state_of(self, instrument: Instrument) -> UnitState:
         is_locked = self._stores.lockout_of(instrument) is not None

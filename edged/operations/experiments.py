@@ -17,7 +17,7 @@ from edged.actions.outcome import Done
 from edged.commands.outgoing import Outgoing
 from edged.commands.target import Target
 from edged.errors import Conflict, ErrorCode, Invalid, NotFound
-from edged.experiments.check import Checked, Span
+from edged.experiments.checked import Checked, Span
 from edged.experiments.problem import Problem
 from edged.experiments.reading import MOST_BYTES, placed
 from edged.experiments.schema import experiment_schema, grammar_text

@@ -21,10 +21,12 @@ from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
-from edged.experiments.check import Checked, PlanCheck, answer_unit
+from edged.experiments.check import PlanCheck
+from edged.experiments.checked import Checked
 from edged.experiments.model import AskStep, AskType, Experiment
-from edged.experiments.problem import Problem
+from edged.experiments.problem import MOST_PROBLEMS, Problem
 from edged.experiments.reading import BadPlan, read_plan
+from edged.experiments.targets import answer_unit
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
 from edged.runs.experiments.bounds import envelope_of, hours_of
@@ -125,10 +127,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
             file: the name of the saved one that it is.
             is_begun: a part of it was done before a crash: how often that was counts already.
         """
+        bad: BadPlan | None = None
         try:
             experiment = await asyncio.to_thread(read_plan, source)
-        except BadPlan as bad:
-            return None, bad.problems
+        except BadPlan as unread:
+            if unread.rest is None:
+                return None, unread.problems
+            bad, experiment = unread, unread.rest
         # What a person has approved is compared as a whole; see ``start``.
         caller = replace(action.caller, approval=None)
         view = View(
@@ -138,18 +143,18 @@ class Experiments(RunsOfKind[ExperimentRun]):
             scope=experiment.name,
             plan=self._new_plan(),
         )
-        work = PlanCheck(experiment, view, roles, parameters)
+        work = PlanCheck(experiment, view, roles, parameters, bad.unread if bad else ())
         work.bind()
         await asyncio.to_thread(work.look_through)
-        for number, one in enumerate(tuple(work.to_judge.values()), 1):
+        for number, one in enumerate(work.to_judge, 1):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
         if not is_begun:
             work.spend()
         checked = work.result()
-        if checked is None:
-            return None, tuple(work.problems)
+        if bad is not None or checked is None:
+            return None, (*(bad.problems if bad else ()), *work.problems)[:MOST_PROBLEMS]
         plan = Plan(
             plan_id=plan_id_of(checked, source),
             source=source,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from edged.actions.action import Purpose
 from edged.actions.outcome import Outcome
 from edged.errors import NeedsApproval
-from edged.experiments.check import Checked, Span
+from edged.experiments.checked import Checked, Span
 from edged.experiments.model import AskStep, Experiment
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Step

@@ -298,6 +298,17 @@ def test_the_steps_of_a_ramp_count_for_a_budget(per_hour: int, is_fit: bool) -> 
     assert told["ok"] is is_fit
 
 
+def test_another_channel_is_no_place_where_a_ramp_can_begin() -> None:
+    async def story(lab: TwinLab) -> Any:
+        other = {"command": "s.set_voltage", "parameters": {"channel": 2, "voltage": 5}}
+        ramp = {"ramp": "s.set_voltage", "to": 2, "rate": 1}
+        return (await lab.tool("bench__check_experiment", plan=plan(other, ramp))).data
+
+    budget = {"set_voltage": Budget(per_hour=22, min_interval_s=None)}
+    told = on_twins(story, "psu1", "dmm1", rules={"psu1": owner(budget=budget)})
+    assert told["ok"], told["errors"]
+
+
 # Remedies
 
 LOOP = {"for": "i", "in": [1, 2], "set": "s.set_voltage", "steps": [{"row": {"x": "i"}}]}
