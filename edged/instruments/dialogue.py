@@ -88,6 +88,8 @@ ENDS: Final = {
 MOST_STRAY_LINES: Final = 8
 """More empty lines than this before an answer are no habit: nothing will come."""
 LINE_ENDS: Final = b"\r\n\x00 "
+BLANK: Final = " \t\r\n"
+"""Characters of an empty line."""
 MESSAGE_AVAILABLE: Final = 0x10
 """MAV, IEEE 488.2 11.2.1.2: an answer waits to be read."""
 UNREAD_S: Final = 1.0
@@ -484,7 +486,7 @@ class Dialogue:
                 self._write(step, connection, deadline, job)
                 block = self._read_block(step, connection, deadline)
                 self._written, self._is_heard = step.text, False
-                self.in_step.asked(step.text, self._quiet_since)
+                self.in_step.asked(step.text, self._quiet_since, has_more=self._has_more)
                 return block
             case ExpectMore() if step.line:
                 self._overhear(step.line, connection, deadline)
@@ -739,9 +741,10 @@ class Dialogue:
             self._refuse_echo(text, step.text)
         if step.takes_first:
             return text
-        passed = 0
-        while not text.strip() and passed < MOST_STRAY_LINES:
+        passed, ends = 0, b""
+        while not text.strip(BLANK) and passed < MOST_STRAY_LINES:
             passed += 1
+            ends += b"".join(self._last)
             until = limit
             if step.may_be_empty and passed > self._stray_lines:
                 until = min(limit, self._clock.monotonic() + STRAY_LINE_S)
@@ -751,7 +754,11 @@ class Dialogue:
                 if late.came:
                     raise
                 break
-        if text.strip():
+        # A late line end of the answer before is no data of a unit that is known for such.
+        is_data = ends and step.lines is not None and not self._stray_lines and text[:1] != "#"
+        if is_data and self._holds_bytes(connection):
+            text = ends.decode(BYTE_FOR_BYTE) + text
+        elif text.strip(BLANK):
             self._stray_lines = max(self._stray_lines, passed)
         else:
             self.is_suspect = True
@@ -800,7 +807,7 @@ class Dialogue:
             LinkTimeout: behind empty lines there is text without an end.
         """
         is_program = step.data is not None
-        if not others.strip(LINE_ENDS):
+        if not others.strip(LINE_ENDS) and not self._holds_bytes(connection):
             self.left_over(others, connection)
             return due
         self._has_more = True
@@ -823,6 +830,11 @@ class Dialogue:
         failed = bad_answer("The instrument", text, f"has {len(lines)} lines where {wanted} due")
         failed.data["answer"] = text[:LONGEST_SHOWN]
         raise failed
+
+    def _holds_bytes(self, connection: Connection) -> bool:
+        """Whether the line in hand is no text on a wire that marks no ends: line ends are data."""
+        data, _ = self._last
+        return not (self._has_messages or _is_padded_text(data, connection.encoding))
 
     def _come_soon(
         self, question: str, begun: bytes, limit: float, *, is_one: bool = True
@@ -890,8 +902,6 @@ class Dialogue:
     def _read_line(self, connection: Connection, limit: float, step: Ask | None = None) -> str:
         """The next line, or the next message; without its end, unless ``step`` has ``data``."""
         terminator = _terminator(connection.read_termination)
-        if step is not None and step.data is not None and self._has_messages:
-            terminator = b""
         data, end = self._last = self._read_unit(step, terminator, limit)
         inside = whole_length(bytes(data[:16])) or 0 if data[:1] == b"#" else 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
@@ -924,12 +934,18 @@ class Dialogue:
     ) -> tuple[bytes | bytearray, bytes]:
         """A line or message, and the end that came behind it."""
         is_compound = step is not None and step.text.count("?") > 1
+        is_program = step is not None and step.data is not None
+        wire_end = b"" if self._has_messages else terminator
         while True:
             try:
-                data = self._link.read_message(terminator, limit - self._clock.monotonic())
-                if data[:1] != b"#":
-                    return data, terminator
-                return self._whole_block(data, terminator, terminator, limit, is_compound)
+                data = self._link.read_message(wire_end, limit - self._clock.monotonic())
+                end = terminator
+                if self._has_messages:
+                    end = terminator if data.endswith(terminator) else b""
+                    data = data.removesuffix(terminator)
+                if data[:1] != b"#" or (is_program and self._has_messages):
+                    return data, end
+                return self._whole_block(data, end, terminator, limit, is_compound)
             except LinkOverlong as overlong:
                 data = self._block_head(overlong, limit)
                 return self._whole_block(data, b"", terminator, limit, is_compound)
@@ -1018,6 +1034,7 @@ class Dialogue:
 
         A program (``data``) gets all that came, also where that is no block.
         """
+        self._has_more = False
         allowed_s = self._allowed_s(step, connection)
         terminator = _terminator(connection.read_termination)
 
@@ -1074,6 +1091,8 @@ class Dialogue:
             except (LinkTimeout, LinkLost) as ended:
                 ended.came = begun + ended.came
                 raise
+            if len(block) < head.total:
+                return block
             if is_program:
                 is_marked = self._has_messages
                 end_s = left_s() if is_marked else min(left_s(), STRAY_LINE_S)
@@ -1084,9 +1103,13 @@ class Dialogue:
         if head is not None:
             block = bytearray(begun) + self._read_open(begun, terminator, left_s)
             return block if is_program else block.removesuffix(terminator) + b"\n"
-        if begun.endswith(terminator) and not self._has_messages:
+        if self._has_messages or not begun.endswith(terminator):
+            begun += self._read_rest(terminator, left_s())
+        if self._has_messages:
             return begun
-        return begun + self._read_rest(terminator, left_s())
+        others = self._come_soon(step.text, begun, self._clock.monotonic() + left_s())
+        self._has_more = bool(others)
+        return begun + others
 
     def _read_head(
         self, step: AskBlock, left_s: Callable[[], float]
@@ -1196,6 +1219,8 @@ def _terminator(termination: str | None) -> bytes:
 def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
     """Whether an answer is one of characters alone, but for what pads it behind its line end."""
     text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
+    if not text and b"\x00" in data:
+        return False
     return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
 
 
@@ -1218,6 +1243,8 @@ def _what_came(came: bytes, terminator: bytes, total: int | None) -> str:
         return f"{many} came of a block of {total}: {shown}"
     if not terminator:
         return f"{many} came, and not the end of the message: {shown}"
+    if came.endswith(terminator):
+        return f"{many} came, and more was due: {shown}"
     ended = next((name for end, name in ENDS.items() if came.endswith(end)), shown[-2:-1])
     return (
         f"{many} came, and no line end: {shown}; read_termination may be wrong: "
