@@ -8,6 +8,7 @@ Source: MCP ``schema/<version>/schema.ts``; docs/mcp-rules.md; docs/promises.md 
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -99,15 +100,19 @@ class Told(dict[str, Any]):
         self.answers: dict[Revision, bytes] = {}
 
 
-class ToldList(list[Any]):
-    """The same of a list, whose JSON is ``text``."""
+class ToldList:
+    """The same of a list, which is given as its JSON."""
 
     __slots__ = ("answers", "text")
 
-    def __init__(self, items: Iterable[Any], text: str) -> None:
-        super().__init__(items)
+    def __init__(self, text: str) -> None:
         self.text = text
         self.answers: dict[Revision, bytes] = {}
+
+    def items(self) -> list[Any]:
+        """The list; most answers do without it."""
+        items: list[Any] = json.loads(self.text)
+        return items
 
 
 @record
@@ -322,7 +327,7 @@ def tool_result(
     if revision.has_structured_content:
         if is_object:
             structured = f',"structuredContent":{encoded}'
-        elif isinstance(data, list | tuple):
+        elif isinstance(data, list | tuple | ToldList):
             structured = f',"structuredContent":{{{quote(wrap_key or "result")}:{encoded}}}'
     # Keys are words of the protocol; this is on the path of every call.
     return (
