@@ -35,7 +35,7 @@ from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import USED_FOR_MS, Instrument
 from edged.instruments.unit_state import heard_ms
 from edged.profiles.model import ProfileHead
-from edged.protocol.jsonrpc import encode_text
+from edged.protocol.jsonrpc import encode_text, quote
 from edged.protocol.messages import Content
 from edged.protocol.results import ToldList
 from edged.record import record
@@ -54,8 +54,9 @@ class InstrumentList:
     ) -> None:
         self._bench = bench
         self._lease = lease
-        # By number: what all of an entry but its times depends on, and the JSON of that, unclosed.
-        self._kept: dict[int, tuple[tuple[object, ...], str]] = {}
+        # By number: what all of an entry but its times depends on; its JSON up to these, as it is
+        # and as it stands in a JSON string.
+        self._kept: dict[int, tuple[tuple[object, ...], str, str]] = {}
         # The latest list, the mark that it was made under, and the end of its life (Unix ms).
         self._list = ToldList("[]")
         self._mark = ""
@@ -67,27 +68,34 @@ class InstrumentList:
         now_s, now_ms = clock.monotonic(), clock.wall_ms()
         user, used_ms = instrument.last_use(now_ms)
         entry: dict[str, Any] = json.loads(
-            self._entry(instrument, user, used_ms, heard_ms(instrument, now_s, now_ms))
+            self._entry(instrument, user, used_ms, heard_ms(instrument, now_s, now_ms))[0]
         )
         return entry
 
     def _entry(
         self, instrument: Instrument, user: Caller | None, used_ms: int | None, heard: int | None
-    ) -> str:
-        """Its JSON; an answer of the instrument changes no more of it than the times at the end."""
+    ) -> tuple[str, str]:
+        """Its JSON, and that as it stands in a JSON string.
+
+        An answer of the instrument changes no more of it than the times at the end.
+        """
         depends_on = self._depends_on(instrument, user)
         kept = self._kept.get(instrument.number)
         if kept is None or kept[0] != depends_on:
             mark = TOLD.mark()
             rest = {**instrument.summary(), **self._of_others(instrument)}
             del rest["used_by_ms"]
-            kept = depends_on, encode_text(rest)[:-1]
+            text = encode_text(rest)[:-1]
+            kept = depends_on, text, quote(text)[1:-1]
             # Not where another thread has changed something meanwhile.
             if mark == TOLD.mark() and depends_on == self._depends_on(instrument, user):
                 self._kept[instrument.number] = kept
         # As JSON has it.
         used, told = ("null" if used_ms is None else used_ms, "null" if heard is None else heard)
-        return f'{kept[1]},"used_by_ms":{used},"heard_ms":{told}}}'
+        return (
+            f'{kept[1]},"used_by_ms":{used},"heard_ms":{told}}}',
+            f'{kept[2]},\\"used_by_ms\\":{used},\\"heard_ms\\":{told}}}',
+        )
 
     def _depends_on(self, instrument: Instrument, user: Caller | None) -> tuple[object, ...]:
         """Equal as long as no more of an entry than its times has changed."""
@@ -118,17 +126,19 @@ class InstrumentList:
             # Before it is made: what changes meanwhile makes it old.
             self._mark = TOLD.mark()
             now_s, now_ms = self._bench.clock.monotonic(), self._bench.clock.wall_ms()
-            entries, ends = [], []
+            texts, quoted, ends = [], [], []
             for instrument in self._bench.pool.all():
                 user, used_ms = instrument.last_use(now_ms)
                 heard = heard_ms(instrument, now_s, now_ms)
-                entries.append(self._entry(instrument, user, used_ms, heard))
+                text, in_string = self._entry(instrument, user, used_ms, heard)
+                texts.append(text)
+                quoted.append(in_string)
                 # A lease is renewed by each call, and a use forgotten.
                 if used_ms is not None:
                     ends.append(used_ms + USED_FOR_MS)
                 if self._lease(instrument):
                     ends.append(0)
-            self._list = ToldList(f"[{','.join(entries)}]")
+            self._list = ToldList(f"[{','.join(texts)}]", f'"[{",".join(quoted)}]"')
             self._until_ms = min(ends, default=None)
         return self._list
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -182,6 +183,7 @@ def test_its_json_is_that_of_its_entries(lease: dict[str, Any] | None, *, is_use
             bench.instrument.note_use(CALLER, is_write=False)
         told = bench.list.all()
         [entry] = told.items()
+        assert json.loads(told.quoted) == told.text
         assert entry == bench.list.entry(bench.instrument)
         assert entry["lease"] == lease
         assert entry.items() >= bench.instrument.summary().items()
