@@ -20,9 +20,10 @@ from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.model import Command, Profile, Sequence
-from edged.profiles.owner_rules import UnitRules, tightened
+from edged.profiles.owner_rules import tightened
 from edged.profiles.raw import LineClass, RawPart
 from edged.profiles.template import optional_names
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
 from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec

@@ -141,6 +141,8 @@ URL_PATH: Final = matching_each(
     (r"/.*", "begin with /"),
     (r"[^?#]*", "have no ? or #"),
     (r"[A-Za-z0-9._~/-]*", "have only letters, digits and . _ ~ - / in it"),
+    # Clients resolve such parts, so that they would never reach it.
+    (r"(?!.*/(?:/|\.{1,2}(?:/|$))).*", "have no part that is empty, . or .."),
     (r".{1,201}", "have at most 201 characters"),
     (r"(?!/(?:bench|metrics)(?:/|$)).*", "be neither /bench nor /metrics, which have other uses"),
 )

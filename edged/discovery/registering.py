@@ -50,7 +50,8 @@ from edged.profiles.match import (
     parse_idn,
 )
 from edged.profiles.model import Connection, ErrorCheck, Profile
-from edged.profiles.owner_rules import UnitRules, tighten
+from edged.profiles.owner_rules import tighten
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
 from edged.scpi.answer_text import ErrorKind, clean_text
 from edged.scpi.errors import InstrumentError

@@ -40,10 +40,9 @@ from edged.record import record
 from edged.runs.recordings.figures import table_figure
 from edged.runs.sweeps.life import check_request
 from edged.runs.sweeps.ramp import READBACK_EVERY_S
-from edged.runs.sweeps.ramp_plan import RampPlan, next_step, steps_left
+from edged.runs.sweeps.ramp_plan import RampPlan, SweptThing, next_step, steps_left
 from edged.runs.sweeps.registry import Sweeps
 from edged.runs.sweeps.request import Measure, SweepRequest
-from edged.runs.sweeps.sweep import SweptThing
 from edged.yaml.tree import Scalar
 
 

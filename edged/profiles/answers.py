@@ -23,21 +23,8 @@ from typing import Any, Final, assert_never
 
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import found_in
+from edged.profiles import model
 from edged.profiles.expr import compile_expression
-from edged.profiles.model import (
-    MOST_ITEMS,
-    AnswerField,
-    BitField,
-    BitsAnswer,
-    FieldsAnswer,
-    ImageAnswer,
-    ListAnswer,
-    Parameter,
-    Returns,
-    ScalarAnswer,
-    WaveformAnswer,
-    wire_text,
-)
 from edged.record import record
 from edged.scpi.answer_text import (
     MAX_ANSWER,
@@ -65,7 +52,7 @@ from edged.yaml.tree import Scalar
 _BLANKS: Final = " \t"
 
 
-def find_piece(field: AnswerField, pieces: list[str], text: str) -> str | None:
+def find_piece(field: model.AnswerField, pieces: list[str], text: str) -> str | None:
     """The piece that a field names; ``None`` when a key or pattern is not there."""
     if field.pattern is not None:
         match = found_in(text, field.pattern, any_case=False)
@@ -152,7 +139,7 @@ class Answer:
 
 
 def parse_answer(
-    returns: Returns | None, text: str, values: Mapping[str, Scalar] = _NOTHING
+    returns: model.Returns | None, text: str, values: Mapping[str, Scalar] = _NOTHING
 ) -> Answer:
     """Read an answer.
 
@@ -168,29 +155,29 @@ def parse_answer(
         case None:
             check_text(text)
             return Answer(value=clean_text(text, MAX_ANSWER))
-        case ScalarAnswer():
+        case model.ScalarAnswer():
             return _scalar(returns, text, values)
-        case ListAnswer():
+        case model.ListAnswer():
             return _list(returns, text, values)
-        case FieldsAnswer():
+        case model.FieldsAnswer():
             return _fields(returns, text, values)
-        case BitsAnswer():
+        case model.BitsAnswer():
             return _bits(returns, text)
-        case WaveformAnswer() | ImageAnswer():
+        case model.WaveformAnswer() | model.ImageAnswer():
             raise bad_answer("The instrument", text, "is text where a block of bytes was due")
         case _:
             assert_never(returns)
 
 
 def parse_preamble(
-    answer: WaveformAnswer, text: str, values: Mapping[str, Scalar] = _NOTHING
+    answer: model.WaveformAnswer, text: str, values: Mapping[str, Scalar] = _NOTHING
 ) -> dict[str, Scalar]:
     """The fields of a waveform's preamble.
 
     Raises:
         Failed: BAD_ANSWER, also when a field holds no value: a waveform cannot be scaled without.
     """
-    fields = FieldsAnswer(
+    fields = model.FieldsAnswer(
         fields=answer.preamble_fields,
         separator=answer.preamble_separator,
         count=answer.preamble_count,
@@ -202,12 +189,12 @@ def parse_preamble(
 
 
 def matches(
-    returns: Returns | None,
+    returns: model.Returns | None,
     wanted: Scalar,
     answer_text: str,
     tolerance: float,
     *,
-    parameter: Parameter | None = None,
+    parameter: model.Parameter | None = None,
 ) -> bool:
     """Whether an instrument holds what it was told (``verify``).
 
@@ -225,7 +212,7 @@ def matches(
     got = None if returns is None else parse_answer(returns, answer_text)
     wanted_number: float | None
     if isinstance(wanted, str | bool) or (parameter is not None and parameter.map):
-        wanted_number = read_number(wire_text(wanted, parameter))
+        wanted_number = read_number(model.wire_text(wanted, parameter))
     else:
         # Its text on the wire reads back equal.
         wanted_number = wanted
@@ -237,7 +224,7 @@ def matches(
             rounding = 1e-9 * max(abs(number), abs(wanted_number))
             return abs(number - wanted_number) <= tolerance + rounding
     words = [line] if got is None else [line, str(got.value)]
-    forms = (str(wanted), wire_text(wanted, parameter))
+    forms = (str(wanted), model.wire_text(wanted, parameter))
     return any(_same_word(word, form) for word in words for form in forms)
 
 
@@ -260,7 +247,7 @@ _SHORT_FORM: Final = 3
 """Letters of the shortest SCPI keyword that has a longer form."""
 
 
-def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
+def _scalar(returns: model.ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
     if returns.type is AnswerType.STRING and (inside := unblocked(text)) is not text:
         return Answer(value=_text_block(returns, inside), unit=returns.unit)
     if returns.type is AnswerType.FLOAT and not (returns.map or returns.scale):
@@ -274,7 +261,7 @@ def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> A
     return Answer(value=value, unit=returns.unit, flag=flag, primary=_as_number(value))
 
 
-def _text_block(returns: ScalarAnswer, inside: str) -> str:
+def _text_block(returns: model.ScalarAnswer, inside: str) -> str:
     """A text that an instrument sends in a block, such as a file: its lines are part of it."""
     if len(inside) > MAX_ANSWER:
         why = f"has {len(inside)} characters, more than the {MAX_ANSWER} of a text"
@@ -290,7 +277,7 @@ def _text_block(returns: ScalarAnswer, inside: str) -> str:
 _LAYOUT: Final = "\r\n\t"
 
 
-def _list(returns: ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
+def _list(returns: model.ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
     lines = lines_of(text, keeps_control=returns.keeps_control)
     is_text = returns.type is AnswerType.STRING
     is_empty = not lines and (is_text or unblocked(text) is not text)
@@ -304,7 +291,7 @@ def _list(returns: ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answe
             # A separator behind the last number, as the SR830 sends it, announces none.
             del found[-1]
         pieces += map(unquoted, found) if is_text else found
-    _check_pieces(pieces, returns.count or (0, MOST_ITEMS), text)
+    _check_pieces(pieces, returns.count or (0, model.MOST_ITEMS), text)
     found_values: list[Scalar | None] = []
     flags: dict[str, str] = {}
     for place, piece in enumerate(pieces):
@@ -322,7 +309,7 @@ def _check_pieces(pieces: Sequence[str], count: tuple[int, int] | None, text: st
         raise bad_answer("The instrument", text, f"has {len(pieces)} pieces in place of {many}")
 
 
-def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
+def _fields(returns: model.FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
     keeps_control = any(field.keeps_control for field in returns.fields)
     line = unquoted(only_line(text, returns.extra_lines, keeps_control=keeps_control))
     pieces = split_pieces(line, returns.separator)
@@ -354,7 +341,7 @@ def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> A
 
 
 def _piece(
-    field: AnswerField | ScalarAnswer | ListAnswer,
+    field: model.AnswerField | model.ScalarAnswer | model.ListAnswer,
     piece: str,
     sentinels: tuple[float, ...],
     values: Mapping[str, Scalar],
@@ -386,7 +373,7 @@ def _piece(
         raise bad_answer(what, piece, f"cannot be scaled: {error.message.rstrip('.')}") from error
 
 
-def _bits(returns: BitsAnswer, text: str) -> Answer:
+def _bits(returns: model.BitsAnswer, text: str) -> Answer:
     line = unquoted(only_line(text))
     word: float | int | None
     if returns.base == _HEXADECIMAL:
@@ -403,7 +390,7 @@ _HEXADECIMAL: Final = 16
 _HEX_WORD: Final = re.compile(r"(?:0x|#h|\+)?([0-9a-f]{1,16})", re.IGNORECASE)
 
 
-def _bit_value(field: BitField, word: int) -> Scalar:
+def _bit_value(field: model.BitField, word: int) -> Scalar:
     """The bits under the mask: a label, a bool for a single bit without labels, else a number."""
     shift = (field.mask & -field.mask).bit_length() - 1
     number = (word & field.mask) >> max(shift, 0)
@@ -439,7 +426,7 @@ COUNTS: Final = ("points", "length")
 
 
 def check_count(
-    answer: WaveformAnswer, blocks: Sequence[Samples], values: Mapping[str, Scalar]
+    answer: model.WaveformAnswer, blocks: Sequence[Samples], values: Mapping[str, Scalar]
 ) -> None:
     """Refuse a trace of another number of samples than the preamble counts and was asked for.
 
@@ -480,7 +467,7 @@ def check_count(
 
 
 def decode_waveform(
-    answer: WaveformAnswer, block: bytes | memoryview, values: Mapping[str, Scalar]
+    answer: model.WaveformAnswer, block: bytes | memoryview, values: Mapping[str, Scalar]
 ) -> array[float]:
     """The samples of a block in ``answer.y_unit``, as 64-bit floats of this machine's byte order.
 
@@ -573,7 +560,7 @@ def whole_number_of(name: str, expression: str, values: Mapping[str, Scalar]) ->
     return int(value)
 
 
-def x_increment(answer: WaveformAnswer, values: Mapping[str, Scalar]) -> float:
+def x_increment(answer: model.WaveformAnswer, values: Mapping[str, Scalar]) -> float:
     """The distance of two samples in ``answer.x_unit``.
 
     Raises:

@@ -19,7 +19,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.abort import not_staying, proofs_of
 from edged.profiles.format.connection_facts import connection_facts
 from edged.profiles.model import AbortStep, Profile
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
 from edged.runs.run import Run
 from edged.runs.units import unit_of_instrument

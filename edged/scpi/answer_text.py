@@ -60,6 +60,8 @@ _PADDING: Final = " \t\r\n\x00"
 
 _MOST_DIGITS: Final = 20
 """A longer run of digits is read as a float."""
+_MOST_EXACT: Final = 2**53
+"""Below it each whole number is a float."""
 
 _PLAIN_NUMBER: Final = re.compile(NUMBER)
 _OTHER_BASE: Final = re.compile(
@@ -76,20 +78,22 @@ _LEADING_OTHER_BASE: Final = re.compile(
 )
 _BASES: Final = {"hex": 16, "oct": 8, "bin": 2}
 _BLANKS: Final = " \t"
-_NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
+_LAYOUT: Final = dict.fromkeys(map(ord, "\t\r\n"), " ")
+_EXPONENT: Final = r"(?:0*(?:e\+?0+)?)"
+_NO_VALUE: Final = re.compile(
+    rf"\*[*.]*\*|-[-.]*-|[+-]?(?:nan(?:\(\w*\))?|1\.#(?:[qs]nan|nan|ind){_EXPONENT})"
+)
+"""Stars, dashes with a point between them too, and what runtimes of C print for no number."""
+_OUT_OF_RANGE: Final = re.compile(
+    rf"(?P<sign>[+-]?n?)"
+    rf"(?:inf(?:inity)?|1\.#inf{_EXPONENT}|ovld|o\.?l|over(?:load|flow|range)?)"
+)
+"""What they print for infinity, and what meters show for an overload."""
 TRUTH_WORDS: Final = {
     **dict.fromkeys(("on", "true", "yes", "enabled"), True),
     **dict.fromkeys(("off", "false", "no", "disabled"), False),
 }
 """The words of a truth value, in lower case."""
-_NOT_NUMBERS: Final = {
-    "nan": "no_value",
-    "inf": "over_range",
-    "+inf": "over_range",
-    "-inf": "under_range",
-    "ninf": "under_range",
-    "infinity": "over_range",
-}
 
 
 def clean_text(text: str, limit: int = MAX_LABEL) -> str:
@@ -263,14 +267,15 @@ def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:
 
 def sentinel_flag(text: str, kind: AnswerType, sentinels: tuple[float, ...]) -> str | None:
     """``over_range``, ``under_range`` or ``no_value`` where a number says so; else ``None``."""
-    word = text.strip(_BLANKS).lower()
-    if word in _NOT_NUMBERS:
-        return _NOT_NUMBERS[word]
-    if _NO_VALUE.fullmatch(word) is not None:
-        return "no_value"
     number = number_with_suffix(text) if kind is AnswerType.SI else read_number(text)
     if number is None:
-        return None
+        word = text.strip(_BLANKS).lower()
+        if _NO_VALUE.fullmatch(word) is not None:
+            return "no_value"
+        beyond = _OUT_OF_RANGE.fullmatch(word)
+        if beyond is None:
+            return None
+        return "over_range" if beyond["sign"] in ("", "+") else "under_range"
     # A loop, since a generator costs more than what it does, and this is done for every answer.
     for sentinel in sentinels:
         if math.isclose(number, sentinel, rel_tol=1e-6):
@@ -307,6 +312,8 @@ def read_value(text: str, kind: AnswerType, unit: str, what: str) -> Scalar:
         return float(number)
     if isinstance(number, float) and not number.is_integer():
         raise bad_answer(what, text, "is not a whole number")
+    if isinstance(number, float) and abs(number) >= _MOST_EXACT:
+        raise bad_answer(what, text, "has more digits than could be read exactly")
     return int(number)
 
 
@@ -333,8 +340,9 @@ MISREAD: Final = (
 
 def bad_answer(what: str, text: str, why: str, remedy: str = MISREAD) -> Failed:
     """The error for an answer that cannot be right."""
-    shown = clean_text(text)
-    message = f'{what} answered "{shown}", which {why}.'
+    # Line ends become blanks; whatever else cannot be seen is shown by its number.
+    begun = text[: MAX_LABEL * 4].translate(_LAYOUT)
+    message = f'{what} answered "{clean_text(escaped(begun.strip()))}", which {why}.'
     return Failed(message, code=ErrorCode.BAD_ANSWER, remedy=remedy)
 
 

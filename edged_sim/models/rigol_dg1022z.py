@@ -63,10 +63,11 @@ class Dg1022z(Generator):
     """The state of one unit; ``highest_hz`` is by the waveform."""
 
     volts_pp = 5.0
-    highest_hz: ClassVar[Mapping[str, float]] = HIGHEST_HZ
+    highest_sine_hz: ClassVar[float] = HIGHEST_HZ["SIN"]
 
     def reset(self, now: float) -> None:
         super().reset(now)
+        self.highest_hz = {**HIGHEST_HZ, "SIN": self.highest_sine_hz}
         self.modes = {number: Modes() for number in self.nodes}
 
     def mode(self, call: SimCall) -> Modes:

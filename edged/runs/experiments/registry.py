@@ -16,15 +16,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import replace
 from typing import Any, Final
 
-from edged.actions.action import Action, Purpose, SendLines
+from edged.actions.action import Action
 from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
-from edged.experiments.check import Checked, PlanCheck, answer_unit
+from edged.experiments.check import PlanCheck
+from edged.experiments.checked import Checked
 from edged.experiments.model import AskStep, AskType, Experiment
-from edged.experiments.problem import Problem
+from edged.experiments.problem import MOST_PROBLEMS, Problem
 from edged.experiments.reading import BadPlan, read_plan
+from edged.experiments.targets import answer_unit
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
 from edged.runs.experiments.bounds import envelope_of, hours_of
@@ -34,13 +36,12 @@ from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
-from edged.runs.obey import obey
 from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.report.at_end import FOLDER, RunReports
-from edged.runs.run import Ending
+from edged.runs.run import AbortReport, Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
 from edged.runs.units import unit_of_instrument
@@ -126,10 +127,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
             file: the name of the saved one that it is.
             is_begun: a part of it was done before a crash: how often that was counts already.
         """
+        bad: BadPlan | None = None
         try:
             experiment = await asyncio.to_thread(read_plan, source)
-        except BadPlan as bad:
-            return None, bad.problems
+        except BadPlan as unread:
+            if unread.rest is None:
+                return None, unread.problems
+            bad, experiment = unread, unread.rest
         # What a person has approved is compared as a whole; see ``start``.
         caller = replace(action.caller, approval=None)
         view = View(
@@ -139,18 +143,18 @@ class Experiments(RunsOfKind[ExperimentRun]):
             scope=experiment.name,
             plan=self._new_plan(),
         )
-        work = PlanCheck(experiment, view, roles, parameters)
+        work = PlanCheck(experiment, view, roles, parameters, bad.unread if bad else ())
         work.bind()
         await asyncio.to_thread(work.look_through)
-        for number, one in enumerate(tuple(work.to_judge.values()), 1):
+        for number, one in enumerate(work.to_judge, 1):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
         if not is_begun:
             work.spend()
         checked = work.result()
-        if checked is None:
-            return None, tuple(work.problems)
+        if bad is not None or checked is None:
+            return None, (*(bad.problems if bad else ()), *work.problems)[:MOST_PROBLEMS]
         plan = Plan(
             plan_id=plan_id_of(checked, source),
             source=source,
@@ -344,12 +348,19 @@ class Experiments(RunsOfKind[ExperimentRun]):
             run.error = str(error)
             run.state = RunState.FAILED
         finally:
-            self._leases.end(run.run_id)
+            if not run.owes_abort:
+                self._leases.end(run.run_id)
             approval = run.caller.approval
             if approval is not None and approval.envelope is not None:
                 approval.envelope.end()
             self._tell_of_approval(run, "approval.ended", f"{run.run_id} is over, and it with it")
             await self._settle(run)
+        if run.owes_abort:
+            try:
+                await self._runs.abort_later(run)
+                await self._runs.finish(run)
+            finally:
+                self._leases.end(run.run_id)
         await reports.finish()
         if run.reports:
             with contextlib.suppress(EdgedError):
@@ -411,24 +422,20 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     async def _abort_units(self, run: ExperimentRun) -> list[str]:
         """Send the abort of each unit that the run writes to and that has one."""
-        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in run.written))
-        return [error for error in told if error]
-
-    async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
-        profile = instrument.profile
-        if profile is None or not profile.abort:
-            return ""
-        action = run.act(
-            SendLines,
-            self._bench.new_id(),
-            instrument.id,
-            Purpose.ABORT,
-            lines=tuple(step.send for step in profile.abort),
-            cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
-        )
-        proofs = proofs_of(profile, profile.abort)
-        obeyed = await obey(self._bench.perform, action, proofs)
-        return f"{instrument.called} may still be on: {obeyed.error}" if obeyed.error else ""
+        run.aborts = {
+            unit.id: AbortReport(
+                lines=tuple(step.send for step in profile.abort),
+                proofs=proofs_of(profile, profile.abort),
+                row=f"{run.run_id}.{number}",
+                state="pending",
+                cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
+            )
+            for number, unit in enumerate(run.written, 1)
+            if (profile := unit.profile) is not None and profile.abort
+        }
+        errors = await self._runs.abort(run)
+        on = (unit for unit in run.written if unit.id in errors)
+        return [f"{unit.called} may still be on: {errors[unit.id]}" for unit in on]
 
     async def _settle(self, run: ExperimentRun) -> None:
         """Its last words: the recording."""
@@ -468,8 +475,10 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 beat.cancel()
                 await asyncio.gather(beat, return_exceptions=True)
         finally:
+            owed = {one.row for one in run.aborts.values() if one.state == "pending"}
             for row in rows:
-                await journal.finish(row)
+                if row not in owed:
+                    await journal.finish(row)
 
     def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
         return JournalEntry(
@@ -651,14 +660,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
     def _refuse_over(self, run: ExperimentRun) -> None:
         if run.state in OVER:
             raise Conflict(f"{run.run_id} is over: it is {run.status}.")
-
-    def running(self) -> tuple[dict[str, Any], ...]:
-        """Each that is under way, as get_status has it."""
-        going = self._going()
-        if not going:
-            return ()
-        now = self._bench.clock.monotonic()
-        return tuple(run.summary(now) for run in going)
 
 
 def columns_of(checked: Checked) -> tuple[Column, ...]:

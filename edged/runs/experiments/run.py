@@ -10,17 +10,16 @@ from typing import Any, ClassVar, Final
 from edged.actions.action import Purpose
 from edged.actions.outcome import Outcome
 from edged.errors import NeedsApproval
-from edged.experiments.check import Checked, Span
+from edged.experiments.checked import Checked, Span
 from edged.experiments.model import AskStep, Experiment
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Step
 from edged.record import record
 from edged.runs.experiments.bounds import why_no_target
-from edged.runs.experiments.moving import Axis
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
-from edged.runs.sweeps.ramp_plan import MOST_STALLS
+from edged.runs.sweeps.ramp_plan import MOST_STALLS, Axis
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200
@@ -173,8 +172,6 @@ class PlanRun(Run):
     frozen_s: float = 0.0
     ended_s: float | None = None
     said: list[str] = field(default_factory=list)
-    ending: Ending | None = None
-    body: asyncio.Task[None] | None = None
     is_safe_only: bool = False
     unsafe_step: asyncio.Future[None] | None = None
 
@@ -361,8 +358,8 @@ class ExperimentRun(PlanRun):
             told["under_test"] = self.under_test.told() if self.under_test else None
         return told
 
-    def summary(self, now_s: float) -> dict[str, Any]:
-        """How it stands, as get_status has it."""
+    def entry(self, now_s: float) -> dict[str, Any]:
+        """Its entry in get_status."""
         elapsed = self.elapsed_s(now_s)
         return {
             "run_id": self.run_id,

@@ -117,6 +117,16 @@ class SequenceRun(PlanRun):
         self.rows, self.sent, self.names = [], [], {}
         self.action = replace(self.action, progress=None, client=None)
 
+    def entry(self, _now_s: float) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "instrument_id": self.action.instrument_id,
+            "sequence_name": self.sequence.name,
+            "steps_executed": self.steps_executed,
+            "started_ms": self.started_ms,
+            "who": self.caller.who,
+        }
+
     def what_went_wrong(self) -> str:
         """Its error, and what one that did not complete has left set."""
         left = self.what_is_left()

@@ -194,7 +194,7 @@ class Streams(RunsOfKind[Stream]):
             stream.sink = await self._runs.recorder.open(stream.head)
             event = await self._measure(stream)
         except asyncio.CancelledError:
-            event = stream.ending or RunEvent.SHUTDOWN
+            event = stream.ending.event if stream.ending else RunEvent.SHUTDOWN
             stream.reason = stream.reason or ENGINE_STOPPED.reason
         except EdgedError as error:
             event, stream.failure = RunEvent.FAILURE, error
@@ -240,7 +240,7 @@ class Streams(RunsOfKind[Stream]):
                 stream.skipped += due.number - number - 1
                 number = due.number
                 await self._take_point(stream)
-            return stream.ending
+            return stream.ending.event
         finally:
             stream.is_waiting = False
             stream.skipped += grid.missed_after(number, self._bench.clock.monotonic())
@@ -271,7 +271,8 @@ class Streams(RunsOfKind[Stream]):
             stream.stats.add(point.primary)
         self._record(stream, point, outcome.data["data"])
         progress = stream.action.progress
-        if progress is not None and stream.ending is not RunEvent.CLIENT_GONE:
+        is_heard = stream.ending is None or stream.ending.event is not RunEvent.CLIENT_GONE
+        if progress is not None and is_heard:
             meta = {"stream_id": stream.run_id}
             if not progress(Progress(progress=stream.count, message=point.json(), meta=meta)):
                 stream.dropped += 1

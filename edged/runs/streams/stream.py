@@ -15,7 +15,7 @@ from edged.record import record
 from edged.runs.notes import PointNotes, notes_of_fewer
 from edged.runs.run import Ending, Run
 from edged.runs.running_stats import RunningStats
-from edged.runs.states import STREAM, RunEvent, RunState
+from edged.runs.states import STREAM, RunState
 
 RECENT_POINTS: Final = 256
 """Kept of a stream for those who look on."""
@@ -32,7 +32,6 @@ class Stream(Run):
     """One stream.
 
     Attributes:
-        ending: what is to end it, once that is known.
         failure: the error of the instrument that ended it.
         busy_s: what its readings have taken together.
         noted: what was said of single points.
@@ -61,7 +60,6 @@ class Stream(Run):
     )
     failure: EdgedError | None = None
     missed_by: str = ""
-    ending: RunEvent | None = None
     busy_s: float = 0.0
     noted: PointNotes = field(default_factory=PointNotes)
     is_waiting: bool = False
@@ -79,7 +77,7 @@ class Stream(Run):
         """
         if self.state is not RunState.RUNNING or self.ending is not None or self.task is None:
             return
-        self.ending, self.reason = ending.event, ending.cause.reason or CALLER_GONE.reason
+        self.ending, self.reason = ending, ending.cause.reason or CALLER_GONE.reason
         if self.is_waiting:
             self.task.cancel(ending.cause)
         elif self.sink is not None:

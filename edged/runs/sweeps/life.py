@@ -1,7 +1,7 @@
 """The life of one sweep: its ramp, its rest, its end, and the abort that it may owe.
 
-What is wished comes through the sweep's queue and is done here, by the sweep's own task: there is
-one place where a sweep's state changes. Which state follows is the table's to say (``states.py``).
+What is wished is done here, by the sweep's own task: there is one place where a sweep's state
+changes. Which state follows is the table's to say (``states.py``).
 
 The beginning of a sweep: from what was asked to a sweep that may take its first step.
 """
@@ -11,32 +11,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence, Set
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 import structlog
 
 from edged.actions.action import Purpose, RunCommand, SendLines, StartSweep
-from edged.actions.cause import ENGINE_STOPPED
-from edged.errors import Failed, Invalid
+from edged.errors import Invalid
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.journal import HEARTBEAT_S, RunJournal
-from edged.runs.obey import obey
+from edged.runs.journal import HEARTBEAT_S
 from edged.runs.ports import NewPlan
 from edged.runs.registry import Registry
-from edged.runs.run import Ending
+from edged.runs.run import AbortReport, Ending
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.states import RunEvent
-from edged.runs.sweeps.ramp import Ramp, why_strayed
+from edged.runs.sweeps.ramp import Ramp
 from edged.runs.sweeps.ramp_plan import (
+    Axis,
     RampPlan,
+    SweptThing,
     next_step,
     steps_left,
 )
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, readings_of
-from edged.runs.sweeps.sweep import Sweep, SweepRows, SweptThing
+from edged.runs.sweeps.sweep import Sweep, SweepRows
 from edged.schema.fields import nearest
 
 LOOK_S: Final = 1.0
@@ -45,8 +44,6 @@ LONGEST_REST_S: Final = 10.0
 """What the output's time to follow may delay that word besides; nothing is written meanwhile."""
 LOOK_EVERY_S: Final = 2.0
 """How soon a parked sweep notices that its instrument was switched off and on."""
-FIRST_RETRY_S: Final = 0.25
-LONGEST_RETRY_S: Final = 2.0
 
 log = structlog.get_logger("edged.sweeps")
 
@@ -60,19 +57,23 @@ class SweepLife:
         let_go: tells that nothing more is sent for a sweep; told more than once.
     """
 
-    bench: Bench
+    runs: Registry
     ramp: Ramp
-    journal: RunJournal
     publish: Callable[[Sweep], None]
     let_go: Callable[[Sweep], None]
+
+    @property
+    def bench(self) -> Bench:
+        """What the registry shares."""
+        return self.runs.bench
 
     async def live(self, sweep: Sweep) -> None:
         """From the first step to the last word. The top of the sweep's task."""
         try:
-            ending = await self._until(sweep)
+            ending = await sweep.until_ended(self.ramp.run(sweep))
             if ending.event is RunEvent.PAUSE:
                 self._move(sweep, ending)
-                ending = await self._park(sweep)
+                ending = await sweep.until_ended(self._park(sweep))
             await self._end(sweep, ending)
         finally:
             sweep.parked.set()
@@ -85,72 +86,28 @@ class SweepLife:
         finally:
             self._be_over(sweep)
 
-    async def _until(self, sweep: Sweep) -> Ending:
-        """Let the ramp run until it ends or somebody wishes it to."""
-        body = asyncio.create_task(self.ramp.run(sweep), name=f"{sweep.run_id}-ramp")
-        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
-        cause = ENGINE_STOPPED
-        try:
-            while True:
-                await asyncio.wait({body, wish}, return_when=asyncio.FIRST_COMPLETED)
-                if not wish.done():
-                    return self._came_of(sweep, body)
-                if wish.result().event is not RunEvent.PAUSE or not sweep.is_writing:
-                    # Whoever stops is obeyed, also when the ramp has ended in the same moment.
-                    cause = wish.result().cause
-                    return wish.result()
-                sweep.parking = wish.result()
-                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
-        finally:
-            wish.cancel()
-            body.cancel(cause)
-            # A step that waits for its turn is withdrawn before the abort takes the line.
-            await asyncio.gather(body, wish, return_exceptions=True)
-
-    def _came_of(self, sweep: Sweep, body: asyncio.Task[Ending]) -> Ending:
-        bug = body.exception()
-        if bug is None:
-            return body.result()
-        log.error("sweep_fault", sweep_id=sweep.run_id, exc_info=bug)
-        return Ending(
-            event=RunEvent.FAILURE,
-            error=f"edged made a mistake; its log has it under {sweep.run_id}.",
-        )
-
     async def _park(self, sweep: Sweep) -> Ending:
         """Stay where it is until somebody wishes otherwise; the journal hears that it lives."""
-        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
         look = asyncio.create_task(self.ramp.look_back(sweep), name=f"{sweep.run_id}-look")
-        within_s = min(self.ramp.rest_s(sweep), LONGEST_REST_S) + LOOK_S
-        await asyncio.wait({wish, look}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-        sweep.parked.set()
-        beat = asyncio.create_task(self._beat(sweep), name=f"{sweep.run_id}-beat")
         try:
-            while True:
-                await asyncio.wait({wish})
-                if wish.result().event is not RunEvent.PAUSE:
-                    return wish.result()
-                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
+            within_s = min(self.ramp.rest_s(sweep), LONGEST_REST_S) + LOOK_S
+            await asyncio.wait({look}, timeout=within_s)
+            sweep.parked.set()
+            return await self._strayed(sweep)
         finally:
-            parts = (beat, wish, look)
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
+            look.cancel()
+            await asyncio.gather(look, return_exceptions=True)
 
-    async def _beat(self, sweep: Sweep) -> None:
-        """Look whether it still stands where it was parked, and tell the journal that it lives."""
+    async def _strayed(self, sweep: Sweep) -> Ending:
+        """Once it no longer stands where it was parked; the journal hears that it lives."""
         told_at = float("-inf")
         while True:
             now = self.bench.clock.monotonic()
             if now - told_at >= HEARTBEAT_S:
                 told_at = now
-                try:
-                    await self.journal.note(sweep, sweep.at_step(sweep.confirmed), is_forced=True)
-                except Failed as error:
-                    log.warning("sweep_not_journalled", sweep_id=sweep.run_id, error=str(error))
-            if reason := await why_strayed(self.bench.perform, self.bench.new_id(), sweep):
-                sweep.wishes.put_nowait(Ending(event=RunEvent.FAILURE, error=reason))
-                return
+                await self.ramp.beat(sweep)
+            if reason := await self.ramp.why_strayed(sweep):
+                return Ending(event=RunEvent.FAILURE, error=reason)
             await self.bench.clock.sleep(LOOK_EVERY_S)
 
     async def _end(self, sweep: Sweep, ending: Ending) -> None:
@@ -165,24 +122,16 @@ class SweepLife:
             # It has failed whatever comes of the abort; nobody has to wait for that to know.
             self._move(sweep, ending)
         sweep.abort.cause = ending.cause
-        error = await self._abort(sweep)
+        error = " ".join((await self.runs.abort(sweep)).values())
         if ending.event is not RunEvent.FAILURE:
             self._move(sweep, ending, abort_error=error)
         elif error:
             sweep.error = f"{sweep.error} Its abort failed too: {error}"
         self._be_over(sweep)
         if error:
-            await self._owe(sweep)
-            await self._abort_later(sweep)
+            await self.runs.abort_later(sweep)
+            self.publish(sweep)
         await self._settle(sweep)
-
-    async def _owe(self, sweep: Sweep) -> None:
-        """Its abort has not arrived: the row stays, and says so if it can."""
-        # What is on the disk already says enough to clean up by.
-        with contextlib.suppress(Failed):
-            await self.journal.note(
-                sweep, {"status": sweep.status, "error": sweep.error}, is_forced=True
-            )
 
     def _be_over(self, sweep: Sweep) -> None:
         """In one breath with its state: who reads that it has ended may take its unit."""
@@ -190,45 +139,11 @@ class SweepLife:
         if not sweep.is_active:
             self.let_go(sweep)
 
-    async def _abort(self, sweep: Sweep) -> str:
-        """Send the abort now, and see that it was obeyed; returns why that failed, or nothing."""
-        report = sweep.abort
-        report.tries += 1
-        action = replace(
-            sweep.lines(self.bench.new_id(), report.lines, Purpose.ABORT), cause=report.cause
-        )
-        report.error = (await obey(self.bench.perform, action, report.proofs)).error
-        if not report.error:
-            report.state, report.at_ms = "done", self.bench.clock.wall_ms()
-        log.warning(
-            "sweep_abort",
-            sweep_id=sweep.run_id,
-            instrument_id=sweep.thing.instrument.id,
-            scpi=report.lines,
-            error=report.error,
-        )
-        return report.error
-
-    async def _abort_later(self, sweep: Sweep) -> None:
-        """Try again until the line takes it, or until it is too late to do so unasked."""
-        give_up = self.bench.clock.monotonic() + self.bench.config.abort_after_crash_sec
-        delay_s = FIRST_RETRY_S
-        while self.bench.clock.monotonic() < give_up:
-            await self.bench.clock.sleep(delay_s)
-            delay_s = min(2 * delay_s, LONGEST_RETRY_S)
-            if not await self._abort(sweep):
-                self.publish(sweep)
-                return
-        sweep.abort.state = "given_up"
-        sweep.needs_attention = True
-        self.publish(sweep)
-
     async def _settle(self, sweep: Sweep) -> None:
         """Its last words: journal and recording."""
         sweep.parked.set()
         self._be_over(sweep)
-        if sweep.abort.state in {"done", "not_needed"}:
-            await self.journal.finish(sweep)
+        await self.runs.finish(sweep)
         if sweep.sink is not None:
             told = sweep.told(self.bench.clock.monotonic())
             summary = {
@@ -291,7 +206,14 @@ class SweepStart:
             head=_head(sweep_id, action, thing, request, measures, legs, columns),
             action=action,
             caller=caller,
-            thing=thing,
+            axis=Axis(
+                thing=thing,
+                confirmed=plan.start,
+                aim=plan.start,
+                written_at=now,
+                meeting=meeting,
+                grid=plan.resolution,
+            ),
             request=request,
             plan=plan,
             legs=legs,
@@ -300,15 +222,15 @@ class SweepStart:
             rows=SweepRows(columns),
             began=now,
             started_ms=self.bench.clock.wall_ms(),
-            confirmed=plan.start,
-            written_at=now,
-            meeting=meeting,
         )
-        sweep.abort.lines = tuple(step.send for step in thing.abort_steps())
-        sweep.abort.proofs = thing.abort_proofs()
+        sweep.aborts[thing.instrument.id] = AbortReport(
+            lines=tuple(step.send for step in thing.abort_steps()),
+            proofs=thing.abort_proofs(),
+            row=sweep_id,
+        )
         firsts = (next_step(leg, leg.start) for leg in legs)
         if (first := next((value for value in firsts if value is not None), None)) is not None:
-            step = self.ramp.step(sweep, first)
+            step = self.ramp.mover(sweep).action(sweep.axis, first, plan.rate_per_s)
             self._plan_steps(step, self.bench.precheck(step), legs)
         sweep.sink = await self.runs.recorder.open(sweep.head)
         async with contextlib.AsyncExitStack() as undo:

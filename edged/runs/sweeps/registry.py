@@ -28,9 +28,9 @@ from edged.runs.states import SWEEP, RunEvent, RunState
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.runs.sweeps.life import SweepLife, SweepStart
 from edged.runs.sweeps.ramp import Ramp
-from edged.runs.sweeps.ramp_plan import RampPlan
+from edged.runs.sweeps.ramp_plan import RampPlan, SweptThing
 from edged.runs.sweeps.request import Measure, SweepRequest
-from edged.runs.sweeps.sweep import Sweep, SweptThing
+from edged.runs.sweeps.sweep import Sweep
 from edged.runs.wording import MADE_SAFE, parked_by, stopped_by
 from edged.scpi.answer_text import clean_text
 
@@ -66,9 +66,8 @@ class Sweeps(RunsOfKind[Sweep]):
         ramp = Ramp(bench=runs.bench, journal=runs.journal)
         self._start = SweepStart(runs=runs, ramp=ramp, new_plan=new_plan)
         self._life = SweepLife(
-            bench=runs.bench,
+            runs=runs,
             ramp=ramp,
-            journal=runs.journal,
             publish=self._publish,
             let_go=self._let_go,
         )
@@ -235,12 +234,10 @@ class Sweeps(RunsOfKind[Sweep]):
                 sweep.end(Ending(event=RunEvent.FAILURE, error=reason))
 
     async def note_made_safe(self, instrument_id: str) -> None:
-        """An instrument has obeyed its own abort: what its sweeps owed it is done with."""
-        for sweep in self._all():
-            if sweep.thing.instrument.id == instrument_id and sweep.needs_attention:
-                sweep.needs_attention = False
-                await self._runs.journal.finish(sweep)
-                self._publish(sweep)
+        """An instrument has obeyed its own abort: what runs owed it is done with."""
+        for run in await self._runs.note_made_safe(instrument_id):
+            if isinstance(run, Sweep):
+                self._publish(run)
 
     async def stop_all(self, cause: Cause, instrument_id: str = "") -> list[dict[str, Any]]:
         """Abort every sweep (of one instrument), at once; returns what became of each."""

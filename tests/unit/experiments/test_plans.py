@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edged.profiles.budget import Budget
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.yaml.tree import Mark
 from tests.bench.twin_lab import TwinLab, on_twins
 from tests.promises import promise
@@ -296,6 +296,17 @@ def test_the_steps_of_a_ramp_count_for_a_budget(per_hour: int, is_fit: bool) -> 
     budget = {"set_voltage": Budget(per_hour=per_hour, min_interval_s=None)}
     told = on_twins(story, "psu1", "dmm1", rules={"psu1": owner(budget=budget)})
     assert told["ok"] is is_fit
+
+
+def test_another_channel_is_no_place_where_a_ramp_can_begin() -> None:
+    async def story(lab: TwinLab) -> Any:
+        other = {"command": "s.set_voltage", "parameters": {"channel": 2, "voltage": 5}}
+        ramp = {"ramp": "s.set_voltage", "to": 2, "rate": 1}
+        return (await lab.tool("bench__check_experiment", plan=plan(other, ramp))).data
+
+    budget = {"set_voltage": Budget(per_hour=22, min_interval_s=None)}
+    told = on_twins(story, "psu1", "dmm1", rules={"psu1": owner(budget=budget)})
+    assert told["ok"], told["errors"]
 
 
 # Remedies
