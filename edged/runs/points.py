@@ -56,12 +56,7 @@ def summary_of(values: Sequence[float], x_increment: float, x_unit: str) -> dict
     """
     finite = [value for value in values if math.isfinite(value)]
     told: dict[str, Any] = {
-        "y_min": None,
-        "y_max": None,
-        "y_mean": None,
-        "y_rms": None,
-        "y_peak_to_peak": None,
-        "frequency": None,
+        **dict.fromkeys(("y_min", "y_max", "y_mean", "y_rms", "y_peak_to_peak", "frequency")),
         "frequency_unit": "Hz" if x_unit == "s" else f"1/{x_unit}" if x_unit else "",
         "periods": 0,
         "not_finite": len(values) - len(finite),

@@ -16,7 +16,7 @@ from edged.runs.report.facts import (
     report_of,
 )
 from edged.runs.report.parts import FactList, FactTable, Note, ReportDocument
-from edged.store.audit.run_rows import RunRow, RunRows
+from edged.store.audit.run_row import RunRow, RunRows
 
 BEGUN_MS = 1_790_000_000_000
 STANDING = Standing(

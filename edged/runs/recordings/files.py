@@ -25,6 +25,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import structlog
+
 from edged.errors import EdgedError
 from edged.files import (
     make_directory,
@@ -41,6 +43,8 @@ from edged.runs.recordings.formats import ARRAYS_FILE, archives_in, finish_archi
 from edged.runs.recordings.lines import Lines, cut_torn_line, rows_in
 from edged.runs.recordings.table import stats_of
 from edged.runs.run_head import Dimension, RunKind
+
+log = structlog.get_logger("edged.runs")
 
 ROWS_FILE: Final = "data.csv"
 META_FILE: Final = "meta.json"
@@ -180,6 +184,7 @@ class RunFiles:
                         "on the disk are lost."
                     )
                     self._harms[sentence] = None
+                log.error("recording_harmed", run_id=self.directory.name, reason=self.harm)
 
 
 def _make(directory: Path, *, is_first_of_day: bool) -> None:

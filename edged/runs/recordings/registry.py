@@ -99,7 +99,6 @@ class Recording:
     # Its end was written, or the disk has refused it.
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     noted: dict[str, Any] = field(default_factory=dict)
-    harm_told: str = ""
     # By the name of the file: rows, objects or arrays that wait for the disk.
     waiting: dict[str, list[Any]] = field(default_factory=dict)
     # Of samples that wait.
@@ -460,7 +459,6 @@ class RunRegistry:
                 self._note_refusal(recording, refused)
             else:
                 recording.refusal = ""
-                self._tell_harm(recording)
                 self._line.pop(recording.head.run_id, None)
                 return True
         told = recording.told_meta()
@@ -640,7 +638,6 @@ class RunRegistry:
             {file: items[written.counts.get(file, 0) :] for file, items in entry.items.items()}
         )
         self._used += written.size
-        self._tell_harm(recording)
         if written.error is not None:
             recording.is_meta_owed = recording.is_meta_owed or entry.is_meta_owed
             self._note_refusal(recording, written.error)
@@ -652,12 +649,6 @@ class RunRegistry:
         if recording.refusal != why:
             self._log.error("recording_failed", run_id=recording.head.run_id, reason=str(error))
         recording.refusal = why
-
-    def _tell_harm(self, recording: Recording) -> None:
-        harm = recording.files.harm if recording.files is not None else ""
-        if harm != recording.harm_told:
-            recording.harm_told = harm
-            self._log.error("recording_harmed", run_id=recording.head.run_id, reason=harm)
 
     async def _read_settings(self, recording: Recording) -> None:
         settings = await read_settings(

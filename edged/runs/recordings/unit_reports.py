@@ -191,6 +191,10 @@ OPENHTF: Final[Mapping[UnitVerdict, tuple[str, str, str]]] = {
     UnitVerdict.ERROR: ("ERROR", "ERROR", "UNSET"),
 }
 """UnitVerdict → the outcome of a unit, of a phase and of a measurement."""
+UNUSED: Final = (
+    "subtests", "branches", "checkpoints", "diagnosers", "diagnoses", "log_records",
+)  # fmt: skip
+"""What a record of openhtf has, and a run of edged has not."""
 NO_CODE: Final = {"name": "", "docstring": None, "sourcecode": ""}
 
 
@@ -222,12 +226,7 @@ def openhtf(meta: Mapping[str, Any], result: UnitResult) -> dict[str, Any]:
             "config": {},
         },
         "phases": list(_phases(result)),
-        "subtests": [],
-        "branches": [],
-        "checkpoints": [],
-        "diagnosers": [],
-        "diagnoses": [],
-        "log_records": [],
+        **{name: [] for name in UNUSED},
         "code_info": NO_CODE,
     }
 

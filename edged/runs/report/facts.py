@@ -24,7 +24,7 @@ from edged.runs.report.parts import (
     ReportDocument,
     Section,
 )
-from edged.store.audit.run_rows import RunRow, RunRows
+from edged.store.audit.run_row import RunRow, RunRows
 
 MOST_TEXT: Final = 2_000
 """Of one cell or value; a longer one is cut, and says so."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edged.runs.report.facts import Material, report_of
 from edged.runs.report.parts import PlottedFigure
-from edged.store.audit.run_rows import RunRows
+from edged.store.audit.run_row import RunRows
 from tests.bench.reported import (
     BEGUN_MS,
     STANDING,

@@ -17,7 +17,7 @@ from edged.runs.recordings.files import RunFiles, write_meta
 from edged.runs.report import making, reports
 from edged.runs.report.making import look_at, take_piece
 from edged.runs.report.reports import MOST_WAITING, Reports
-from edged.store.audit.run_rows import RunRows
+from edged.store.audit.run_row import RunRows
 from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.reported import meta_of
