@@ -143,7 +143,7 @@ class SweepLife:
         """Its last words: journal and recording."""
         sweep.parked.set()
         self._be_over(sweep)
-        await self.runs.finish(sweep)
+        await self.runs.journal.finish(sweep)
         if sweep.sink is not None:
             told = sweep.told(self.bench.clock.monotonic())
             summary = {

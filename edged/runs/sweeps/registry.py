@@ -250,17 +250,13 @@ class Sweeps(RunsOfKind[Sweep]):
 
     async def _still_wanted(self, sweep: Sweep, halts: int) -> None:
         """Raises if everything was stopped while the sweep was being prepared."""
-        if halts == self._runs.halts and not self._runs.is_closing:
-            return
-        await self._runs.journal.finish(sweep)
-        if sweep.sink is not None:
-            await sweep.sink.close("failed")
-        raise Failed(
-            f"The sweep was ended {self._runs.halted_by.clause} while it was about to begin; "
-            "nothing was set.",
-            code=ErrorCode.CANCELLED,
-            remedy="It was stopped to make the bench safe: ask before you start again.",
-        )
+        try:
+            self._runs.refuse_halted(halts, "The sweep", "set")
+        except Failed:
+            await self._runs.journal.finish(sweep)
+            if sweep.sink is not None:
+                await sweep.sink.close("failed")
+            raise
 
     async def _live(self, sweep: Sweep, life: Coroutine[Any, Any, None]) -> None:
         try:
