@@ -1,7 +1,7 @@
 """The body of a running sweep: a step of the ramp, settle, read, again.
 
 Sends nothing by itself: every step and every reading is an action on the command path. It ends by
-coming to an ``Ending`` or by being cancelled; what that means for the sweep is ``life.py``'s.
+coming to an ``Ending`` or by being cancelled; what that means for the sweep is ``registry.py``'s.
 """
 
 from __future__ import annotations
