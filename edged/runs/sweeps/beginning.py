@@ -8,9 +8,11 @@ from collections.abc import Sequence, Set
 from itertools import pairwise
 
 from edged.actions.action import Purpose, RunCommand, SendLines, StartSweep
+from edged.actions.caller import Caller
 from edged.errors import Invalid
 from edged.record import record
 from edged.runs.bench import Bench
+from edged.runs.moving import taken
 from edged.runs.ports import NewPlan
 from edged.runs.registry import Registry
 from edged.runs.run import AbortReport
@@ -55,9 +57,6 @@ class SweepStart:
             EdgedError: what does not hold; nothing but a question has been sent.
         """
         readings, columns = check_request(thing, request, measures)
-        caller = action.caller.nested(
-            tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
-        )
         # Before it is asked: if asking opens the line, the first step asks once more.
         meeting = thing.instrument.meeting
         plan, legs = await self.plan(action, thing, request, sweep_id)
@@ -65,7 +64,7 @@ class SweepStart:
         sweep = Sweep(
             head=_head(sweep_id, action, thing, request, measures, legs, columns),
             action=action,
-            caller=caller,
+            caller=nested(action, thing, sweep_id),
             axis=Axis(
                 thing=thing,
                 confirmed=plan.start,
@@ -113,28 +112,25 @@ class SweepStart:
         self, action: StartSweep, thing: SweptThing, request: SweepRequest, run_id: str
     ) -> tuple[RampPlan, tuple[RampPlan, ...]]:
         """The ramp from where the instrument stands, and the same from one reading to the next."""
-        start = await self._ask_setpoint(action, thing, run_id)
+        asked = SendLines(
+            tool=action.tool,
+            caller=nested(action, thing, run_id),
+            action_id=self.bench.new_id(),
+            parent_id=action.action_id,
+            instrument_id=thing.instrument.id,
+            lines=(thing.setpoint_query,),
+            purpose=Purpose.CALL,
+        )
+        # It is asked after everything that waits there already.
+        outcome = taken(await self.bench.perform(asked))
+        start = thing.held_in(str(outcome.data["answer"] or ""))
         plan = thing.ramp(start, request.target_value, request.rate_per_s)
         return plan, _legs(plan, thing, request)
 
-    async def _ask_setpoint(self, action: StartSweep, thing: SweptThing, sweep_id: str) -> float:
-        """What the instrument holds as set, asked after everything that waits there already."""
-        outcome = await self.bench.perform(
-            SendLines(
-                tool=action.tool,
-                caller=action.caller.nested(
-                    tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
-                ),
-                action_id=self.bench.new_id(),
-                parent_id=action.action_id,
-                instrument_id=thing.instrument.id,
-                lines=(thing.setpoint_query,),
-                purpose=Purpose.CALL,
-            )
-        )
-        if outcome.error is not None:
-            raise outcome.error
-        return thing.held_in(str(outcome.data["answer"] or ""))
+
+def nested(action: StartSweep, thing: SweptThing, run_id: str) -> Caller:
+    """Who performs the steps of a sweep."""
+    return action.caller.nested(tool=action.tool, scope=thing.command.name, on_behalf_of=run_id)
 
 
 def _head(
