@@ -106,6 +106,29 @@ def test_an_abort_that_its_unit_did_not_take_is_tried_again_and_holds_the_unit(
     alive(tmp_path, work)
 
 
+def test_after_finally_steps_that_its_unit_did_not_take_the_abort_is_tried_until_it_does(
+    tmp_path: Path,
+) -> None:
+    async def work(bench: Lives, life: Life) -> None:
+        run_id = await started(life, plan({"wait_s": 5}))
+        run = life.experiments.find(run_id)
+        await until(life, lambda: ON in texts(bench))
+        await asyncio.sleep(1)
+        bench.is_deaf.add("psu1")
+        await run.ended.wait()
+        told = life.experiments.status(run_id)
+        assert told["state"] == "failed"
+        assert "Its finally steps failed" in told["error"]
+        assert run.owes_abort
+        bench.is_deaf.clear()
+        await until(life, lambda: not run.owes_abort)
+        assert not bench.state("psu1")["ch1"]["is_on"]
+        await asyncio.sleep(1)
+        assert journalled(life) == []
+
+    alive(tmp_path, work)
+
+
 def test_an_abort_that_is_never_taken_is_given_up_and_wants_attention_until_a_stop_is_obeyed(
     tmp_path: Path,
 ) -> None:
