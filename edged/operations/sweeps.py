@@ -38,7 +38,7 @@ from edged.plot.artist import Artist
 from edged.plot.figure import Figure
 from edged.record import record
 from edged.runs.recordings.figures import table_figure
-from edged.runs.sweeps.life import check_request
+from edged.runs.sweeps.beginning import check_request
 from edged.runs.sweeps.ramp import READBACK_EVERY_S
 from edged.runs.sweeps.ramp_plan import RampPlan, SweptThing, next_step, steps_left
 from edged.runs.sweeps.registry import Sweeps

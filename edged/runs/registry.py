@@ -271,12 +271,6 @@ class Registry:
                 report.state = "given_up"
                 report.needs_attention = run.needs_attention = True
 
-    async def finish(self, run: Run) -> None:
-        """It has ended: its rows in the journal go, but for those of an abort that is owed."""
-        for report in run.aborts.values():
-            if report.state in {"done", "not_needed"}:
-                await self.journal.journal.finish(report.row)
-
     async def note_made_safe(self, unit: str) -> list[Run]:
         """A unit has obeyed its own abort: those that had given it up are done with it."""
         known = [run for kind in RunKind for run in self.known(kind)]
@@ -288,6 +282,17 @@ class Registry:
         return runs
 
     # Ends
+
+    def refuse_halted(self, halts: int, what: str, done: str) -> None:
+        """Raises Failed: CANCELLED, everything was stopped since while it was being prepared."""
+        if halts == self.halts and not self.is_closing:
+            return
+        raise Failed(
+            f"{what} was ended {self.halted_by.clause} while it was about to begin; "
+            f"nothing was {done}.",
+            code=ErrorCode.CANCELLED,
+            remedy="It was stopped to make the bench safe: ask before you start again.",
+        )
 
     async def stop(self, run: Run, ending: Ending) -> None:
         """End one run; returns when it has ended."""

@@ -59,6 +59,14 @@ class Ending:
         return cls(event=event, reason=reason, error=error, cause=cause, failure=failure)
 
 
+class Ended(Exception):
+    """Something that a run does wants its end, and says how."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason or ending.error)
+        self.ending = ending
+
+
 @record(frozen=False)
 class AbortReport:
     """What became of an abort that a run may have to send to a unit.
@@ -200,10 +208,16 @@ class Run:
             return ending
         if self.body.cancelled():
             return Ending(event=RunEvent.STOP, reason="it was cancelled")
-        if (bug := self.body.exception()) is None:
-            return self.body.result()
-        failure = mistake(self.run_id, bug)
-        return Ending(event=RunEvent.FAILURE, error=failure.message, failure=failure)
+        match self.body.exception():
+            case None:
+                return self.body.result()
+            case Ended(ending=ended):
+                return ended
+            case EdgedError() as failure:
+                pass
+            case bug:
+                failure = mistake(self.run_id, bug)
+        return Ending(event=RunEvent.FAILURE, error=str(failure), failure=failure)
 
     def act(
         self, kind: Callable[..., A], action_id: str, unit: str, purpose: Purpose, **more: Any

@@ -16,6 +16,7 @@ from edged.errors import EdgedError, ErrorCode
 from edged.profiles.model import CommandStep
 from edged.runs.experiments.steps import Steps
 from tests.bench.lives import Life, Lives, action, control, in_virtual_time, started, until
+from tests.promises import promise
 
 UNITS = {"psu1": "rigol_dp832", "dmm1": "keysight_34461a"}
 ON, OFF = ":OUTP CH1,ON", ":OUTP CH1,OFF"
@@ -82,6 +83,7 @@ def alive(tmp_path: Path, work: Callable[[Lives, Life], Any]) -> None:
     in_virtual_time(live)
 
 
+@promise("experiment.abort-retried")
 def test_an_abort_that_its_unit_did_not_take_is_tried_again_and_holds_the_unit(
     tmp_path: Path,
 ) -> None:
@@ -102,6 +104,30 @@ def test_an_abort_that_its_unit_did_not_take_is_tried_again_and_holds_the_unit(
         assert not run.needs_attention
         assert await written(life) is None
         assert life.experiments.status(run_id)["state"] == "failed"
+
+    alive(tmp_path, work)
+
+
+@promise("experiment.abort-retried")
+def test_after_finally_steps_that_its_unit_did_not_take_the_abort_is_tried_until_it_does(
+    tmp_path: Path,
+) -> None:
+    async def work(bench: Lives, life: Life) -> None:
+        run_id = await started(life, plan({"wait_s": 5}))
+        run = life.experiments.find(run_id)
+        await until(life, lambda: ON in texts(bench))
+        await asyncio.sleep(1)
+        bench.is_deaf.add("psu1")
+        await run.ended.wait()
+        told = life.experiments.status(run_id)
+        assert told["state"] == "failed"
+        assert "Its finally steps failed" in told["error"]
+        assert run.owes_abort
+        bench.is_deaf.clear()
+        await until(life, lambda: not run.owes_abort)
+        assert not bench.state("psu1")["ch1"]["is_on"]
+        await asyncio.sleep(1)
+        assert journalled(life) == []
 
     alive(tmp_path, work)
 

@@ -35,7 +35,7 @@ from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
-from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
+from edged.runs.journal import clean_up_of
 from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
@@ -44,10 +44,8 @@ from edged.runs.report.at_end import FOLDER, RunReports
 from edged.runs.run import AbortReport, Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
-from edged.runs.units import unit_of_instrument
 from edged.runs.wording import MADE_SAFE, stopped_by
 from edged.schema.fields import nearest
-from edged.store.journal import JournalEntry, JournalKind
 from edged.yaml.tree import Scalar
 
 MOST_PLANS: Final = 50
@@ -242,14 +240,11 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if written:
             hours = hours_of(again.checked)
             await self._leases.take(run.run_id, action.caller, written, hours)
-        if halts != self._runs.halts:
+        try:
+            self._runs.refuse_halted(halts, "The experiment", "sent")
+        except Failed:
             self._leases.end(run.run_id)
-            raise Failed(
-                f"The experiment was ended {self._runs.halted_by.clause} while it was about to "
-                "begin; nothing was sent.",
-                code=ErrorCode.CANCELLED,
-                remedy="It was stopped to make the bench safe: ask before you start again.",
-            )
+            raise
         self._tell_of_approval(run, "approval.used", f"{run.run_id} of {again.plan_id} runs by it")
         self._begin(run, again)
         return run
@@ -358,7 +353,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if run.owes_abort:
             try:
                 await self._runs.abort_later(run)
-                await self._runs.finish(run)
+                await self._runs.journal.finish(run)
             finally:
                 self._leases.end(run.run_id)
         await reports.finish()
@@ -426,11 +421,11 @@ class Experiments(RunsOfKind[ExperimentRun]):
             unit.id: AbortReport(
                 lines=tuple(step.send for step in profile.abort),
                 proofs=proofs_of(profile, profile.abort),
-                row=f"{run.run_id}.{number}",
+                row=row,
                 state="pending",
                 cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
             )
-            for number, unit in enumerate(run.written, 1)
+            for row, unit in run.rows_of.items()
             if (profile := unit.profile) is not None and profile.abort
         }
         errors = await self._runs.abort(run)
@@ -459,53 +454,26 @@ class Experiments(RunsOfKind[ExperimentRun]):
         Raises:
             Failed: STORE_FAILED; the run must not begin.
         """
-        journal = self._bench.store.journal
-        rows = [run.run_id]
-        try:
-            if run.head.resumed_at is None:
-                await journal.begin(run_row(run, self._bench.clock.wall_ms()))
-            for number, instrument in enumerate(run.written, 1):
-                entry = self._entry(run, f"{run.run_id}.{number}", instrument)
-                await journal.begin(entry)
-                rows.append(entry.id)
-            beat = asyncio.create_task(self._beat(run), name=f"{run.run_id}-beat")
-            try:
-                yield
-            finally:
-                beat.cancel()
-                await asyncio.gather(beat, return_exceptions=True)
-        finally:
-            owed = {one.row for one in run.aborts.values() if one.state == "pending"}
-            for row in rows:
-                if row not in owed:
-                    await journal.finish(row)
+        journal = self._runs.journal
 
-    def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
-        return JournalEntry(
-            id=row,
-            kind=JournalKind.EXPERIMENT,
-            instrument_id=instrument.id,
-            unit=unit_of_instrument(instrument).key,
-            payload={
-                **work_of(run.caller, instrument),
+        def rows() -> dict[str, dict[str, Any]]:
+            # What the owners let stay on by now.
+            return {
+                run.run_id: {},
+                **{row: _clean_up_of(unit) for row, unit in run.rows_of.items()},
+            }
+
+        async with journal.beating(run, rows):
+            if run.head.resumed_at is None:
+                await journal.journal.begin(run_row(run, self._bench.clock.wall_ms()))
+            named = {
                 "run": run.run_id,
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
-                **_clean_up_of(instrument),
-            },
-        )
-
-    async def _beat(self, run: ExperimentRun) -> None:
-        """The rows hear that it lives, and what the owners let stay on by now."""
-        while True:
-            await self._bench.clock.sleep(HEARTBEAT_S)
-            rows = {
-                f"{run.run_id}.{number}": _clean_up_of(instrument)
-                for number, instrument in enumerate(run.written, 1)
             }
-            for row, changes in {run.run_id: {}, **rows}.items():
-                with contextlib.suppress(Failed):
-                    await self._bench.store.journal.update(row, changes, is_forced=True)
+            for row, unit in run.rows_of.items():
+                await journal.begin(run, unit, {**named, **_clean_up_of(unit)}, row)
+            yield
 
     # Control
 

@@ -315,6 +315,11 @@ class ExperimentRun(PlanRun):
         written = {asked.unit for asked in self.checked.envelope}
         return [one for one in dict.fromkeys(self.instruments.values()) if one.id in written]
 
+    @property
+    def rows_of(self) -> Mapping[str, Instrument]:
+        """The same by the row of each in the journal."""
+        return {f"{self.run_id}.{number}": one for number, one in enumerate(self.written, 1)}
+
     def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
         PlanRun.take_event(self, kind, data)
         if kind == "unit" and self.unit_over is not None:

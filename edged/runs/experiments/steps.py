@@ -73,7 +73,7 @@ from edged.runs.experiments.run import (
 from edged.runs.experiments.view import swept
 from edged.runs.moving import Mover, patiently, taken
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
-from edged.runs.run import Ending, mistake
+from edged.runs.run import Ended, Ending, mistake
 from edged.runs.states import RunEvent
 from edged.runs.sweeps.ramp_plan import Axis, SweptThing
 from edged.runs.units import unit_of_instrument
@@ -105,8 +105,11 @@ class EndUnit(Exception):
     """Ends the pass that is one unit under test."""
 
 
-class AbortRun(Exception):
+class AbortRun(Ended):
     """A step of the plan ends the run as aborted."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(Ending(event=RunEvent.STOP, reason=why))
 
 
 @record
@@ -176,14 +179,8 @@ class Steps:
         return ending.event, ending.failure
 
     async def _through(self) -> Ending:
-        try:
+        with contextlib.suppress(Leave, EndUnit):
             await self.do_all(self._run.plan.steps)
-        except AbortRun as abort:
-            return Ending(event=RunEvent.STOP, reason=str(abort))
-        except EdgedError as error:
-            return Ending(event=RunEvent.FAILURE, failure=error)
-        except (Leave, EndUnit):
-            pass
         return Ending(event=RunEvent.DONE)
 
     async def do_all(self, steps: tuple[Step, ...]) -> None:

@@ -300,7 +300,7 @@ class Sequences(RunsOfKind[SequenceRun]):
             return
         named = {"sequence": run.sequence.name, **run.to_clean_up()}
         await self._runs.journal.begin(run, run.instrument, named)
-        async with self._runs.journal.beating(run, run.to_clean_up):
+        async with self._runs.journal.beating(run, lambda: {run.run_id: run.to_clean_up()}):
             yield
 
     async def _run_to_end(self, run: SequenceRun) -> None:

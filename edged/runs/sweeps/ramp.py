@@ -1,7 +1,7 @@
 """The body of a running sweep: a step of the ramp, settle, read, again.
 
 Sends nothing by itself: every step and every reading is an action on the command path. It ends by
-coming to an ``Ending`` or by being cancelled; what that means for the sweep is ``life.py``'s.
+coming to an ``Ending`` or by being cancelled; what that means for the sweep is ``registry.py``'s.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.journal import HEARTBEAT_S, RunJournal
 from edged.runs.moving import Mover, patiently
-from edged.runs.run import Ending
+from edged.runs.run import Ended, Ending
 from edged.runs.states import RunEvent
 from edged.runs.sweeps.ramp_plan import is_stall
 from edged.runs.sweeps.request import Measure, MeasuredColumn
@@ -30,14 +30,6 @@ from edged.yaml.tree import Scalar
 READBACK_EVERY_S: Final = 0.5
 
 
-class Ended(Exception):
-    """Something wants the end of the ramp before its target, and says how."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending.reason or ending.error)
-        self.ending = ending
-
-
 @record
 class Ramp:
     """What the body of every sweep works with."""
@@ -46,19 +38,7 @@ class Ramp:
     journal: RunJournal
 
     async def run(self, sweep: Sweep) -> Ending:
-        """Go on from the last confirmed value until something ends it. Raises no ``EdgedError``."""
-        try:
-            await self._through(sweep)
-        except Ended as ended:
-            return ended.ending
-        except EdgedError as error:
-            return Ending(event=RunEvent.FAILURE, error=str(error))
-        is_abort = sweep.request.is_abort_last
-        event = RunEvent.STOP if is_abort else RunEvent.DONE
-        return Ending(event=event, reason=TARGET_REACHED)
-
-    async def _through(self, sweep: Sweep) -> None:
-        """Every leg, and the rows.
+        """Go on from the last confirmed value, and take the rows, until something ends it.
 
         Raises:
             Ended: something wanted its end on the way.
@@ -77,6 +57,8 @@ class Ramp:
             if has_points:
                 await self._look(sweep)
         await self._read_at_rest(sweep)
+        event = RunEvent.STOP if sweep.request.is_abort_last else RunEvent.DONE
+        return Ending(event=event, reason=TARGET_REACHED)
 
     def mover(self, sweep: Sweep) -> Mover:
         """What moves it; each step is journalled before it is written."""

@@ -1,6 +1,6 @@
 """One sweep: what was asked, where it stands, and how it is told.
 
-Lives on the event loop; changed by ``ramp.py`` (values) and ``life.py`` (states) alone.
+Lives on the event loop; changed by ``ramp.py`` (values) and ``registry.py`` (states) alone.
 
 The rows of one sweep in memory: bounded, and handed out evenly.
 
