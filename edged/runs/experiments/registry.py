@@ -251,11 +251,11 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 code=ErrorCode.CANCELLED,
                 remedy="It was stopped to make the bench safe: ask before you start again.",
             )
-        self._tell_of_approval(run, "approval.used", f"{run.run_id} of {again.plan_id} runs by it")
         self._begin(run, again)
         return run
 
     def _begin(self, run: ExperimentRun, plan: Plan, position: Position = NOWHERE) -> None:
+        self._tell_of_approval(run, "approval.used", f"{run.run_id} of {plan.plan_id} runs by it")
         self._runs.add(run)
         self._runs.live(run, self._life(run, plan, position))
 
