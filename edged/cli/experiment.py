@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -369,8 +370,9 @@ def _control(client: RpcClient, options: argparse.Namespace) -> int:
         if getattr(options, name, None) is not None:
             wanted[name] = getattr(options, name)
     within = options.timeout or (ABORT_TIMEOUT_S if options.verb == "abort" else None)
-    answer = client.call_tool("tools/call", _call(CONTROL, wanted), timeout_s=within)
-    return _shown(answer, options)
+    # A run whose approval is lost waits for another one.
+    call = partial(call_telling, client) if options.verb == "resume" else client.call_tool
+    return _shown(call("tools/call", _call(CONTROL, wanted), timeout_s=within), options)
 
 
 def _shown(answer: ToolAnswer, options: argparse.Namespace) -> int:

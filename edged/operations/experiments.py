@@ -74,20 +74,26 @@ class ExperimentOperations:
                 raise _unfit(problems)
             plan = checked
         if plan.asks:
-            approved = await self._approved(action, plan)
+            approved = await self._approved(action, plan, {})
             if isinstance(approved, InputRequired):
                 return approved
             action = replace(action, caller=replace(action.caller, approval=approved))
         run = await self.experiments.start(action, plan, halts)
         return Done(data={"run_id": run.run_id, "state": run.status, "plan_id": run.plan_id})
 
-    async def _approved(self, action: NamedAction, plan: Plan) -> Approval | InputRequired:
-        """A person's yes to all that the plan may send."""
+    async def _approved(
+        self, action: NamedAction, plan: Plan, more: Mapping[str, Any]
+    ) -> Approval | InputRequired:
+        """A person's yes to all that the plan may send.
+
+        Args:
+            more: of the call, to be shown.
+        """
         envelope, checked = self.experiments.envelope(plan), plan.checked
         outgoing = Outgoing(envelope=envelope)
         for row in envelope.rows:
             outgoing.add(row.called, row.text.removeprefix(f"{row.called}: "))
-        about: dict[str, Any] = {"experiment": plan.experiment.name, "plan_id": plan.plan_id}
+        about = {**more, "experiment": plan.experiment.name, "plan_id": plan.plan_id}
         if plan.file:
             about["file"] = plan.file
         about["roles"] = {role: unit.called for role, unit in checked.units.items()}
@@ -110,7 +116,14 @@ class ExperimentOperations:
         asked = action.arguments
         run_id, wish = str(asked.get("run_id", "")), str(asked.get("action", "status"))
         left = await self.experiments.interrupted(run_id)
-        if left is not None:
+        if left is not None and wish == "resume":
+            if plan := await self.experiments.left.to_approve(action, left):
+                approved = await self._approved(action, plan, {"run_id": run_id, "action": wish})
+                if isinstance(approved, InputRequired):
+                    return approved
+                action = replace(action, caller=replace(action.caller, approval=approved))
+            await self.experiments.left.resume(action, left)
+        elif left is not None:
             await self._do_left(action, left, wish)
         else:
             await self._do(self.experiments.find(run_id), wish, asked, action.caller.who)
@@ -155,8 +168,6 @@ class ExperimentOperations:
         match wish:
             case "status":
                 return
-            case "resume":
-                await self.experiments.left.resume(action, left)
             case "abort":
                 run = await self.experiments.left.abort(action, left, stopped_by(who))
                 if run is not None:

@@ -245,11 +245,11 @@ class Experiments(RunsOfKind[ExperimentRun]):
         except Failed:
             self._leases.end(run.run_id)
             raise
-        self._tell_of_approval(run, "approval.used", f"{run.run_id} of {again.plan_id} runs by it")
         self._begin(run, again)
         return run
 
     def _begin(self, run: ExperimentRun, plan: Plan, position: Position = NOWHERE) -> None:
+        self._tell_of_approval(run, "approval.used", f"{run.run_id} of {plan.plan_id} runs by it")
         self._runs.add(run)
         self._runs.live(run, self._life(run, plan, position))
 

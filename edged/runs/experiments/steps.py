@@ -214,7 +214,11 @@ class Steps:
             await self.do_all(step.steps)
             return
         way, self._way = self._way, {}
-        await self.do_all(step.steps)
+        self._run.is_again = True
+        try:
+            await self.do_all(step.steps)
+        finally:
+            self._run.is_again = False
         self._way = way
 
     async def clean_up_loops(self) -> EdgedError | None:

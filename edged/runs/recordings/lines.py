@@ -142,15 +142,20 @@ def _count_lines(path: Path) -> tuple[int, bool]:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Remove what stands behind the last whole line."""
+    """Remove what stands behind the last whole line.
+
+    A power failure leaves zeros where what was written had not reached the disk; lines have none.
+    """
     with open_update(path) as file:
         size = file.seek(0, os.SEEK_END)
         tail_from = max(0, size - 65_536)
         file.seek(tail_from)
         tail = file.read()
-        whole = tail.rfind(b"\n") + 1
+        whole = tail.rfind(b"\n", 0, tail.find(b"\0") if b"\0" in tail else None) + 1
         if whole < len(tail):
             file.truncate(tail_from + whole)
+    if tail_from and not whole:
+        cut_torn_line(path)
 
 
 def encoded(rows: Sequence[Sequence[Any]]) -> bytes:
