@@ -30,10 +30,9 @@ from edged.profiles.model import (
     Profile,
     SweepPlan,
 )
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.owner_rules import UnitRules, clean_up_of
 from edged.profiles.template import placeholders, render
 from edged.record import record
-from edged.runs.journal import clean_up_of
 from edged.runs.notes import Pace, PointNotes, why_slower
 from edged.runs.run import Ending, Run
 from edged.runs.states import SWEEP, RunState
