@@ -40,7 +40,7 @@ from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
 from edged.profiles.unit_rules import UnitRules
 from edged.record import record
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from edged.transports.address import Transport, parse_address
 
 T = TypeVar("T")

@@ -291,12 +291,7 @@ OPERATIONS: Final = (
                 "`id` (or alias) from it. is_connected false: it cannot be used now; empty "
                 "profile_name: only by send_scpi."
             ),
-            schema=parameters_of(
-                filter={
-                    "type": "string",
-                    "description": "Part of any field.",
-                }
-            ),
+            schema=parameters_of(filter={"type": "string", "description": "Part of any field."}),
             output=rows_of("instruments", *SUMMARY),
             annotations=READ,
             wrap_key="instruments",
@@ -323,10 +318,7 @@ OPERATIONS: Final = (
             ),
             schema=parameters_of(
                 instrument_id=INSTRUMENT_ID,
-                instrument_class={
-                    "type": "string",
-                    "description": "Such as power_supply.",
-                },
+                instrument_class={"type": "string", "description": "Such as power_supply."},
             ),
             output=result_of(capabilities=LIST),
             annotations=READ,

@@ -622,10 +622,7 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("instrument_id", "command_name"),
                 instrument_id=INSTRUMENT_ID,
-                command_name={
-                    "type": "string",
-                    "description": "As get_capabilities lists it.",
-                },
+                command_name={"type": "string", "description": "As get_capabilities lists it."},
                 parameters=PARAMETERS,
                 is_query=BOOLEAN,
             ),
@@ -652,15 +649,9 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("instrument_id", "sequence_name"),
                 instrument_id=INSTRUMENT_ID,
-                sequence_name={
-                    "type": "string",
-                    "description": "As get_capabilities lists it.",
-                },
+                sequence_name={"type": "string", "description": "As get_capabilities lists it."},
                 parameters=PARAMETERS,
-                detach={
-                    "type": "boolean",
-                    "description": "Return at once with run_id.",
-                },
+                detach={"type": "boolean", "description": "Return at once with run_id."},
             ),
             output=result_of(*SEQUENCE_RESULT),
             annotations=WORK,
@@ -688,14 +679,8 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),
                 instrument_id=INSTRUMENT_ID,
-                scpi_command={
-                    "type": "string",
-                    "maxLength": 4096,
-                },
-                expect_answer={
-                    **BOOLEAN,
-                    "description": "Default: if it has a ?",
-                },
+                scpi_command={"type": "string", "maxLength": 4096},
+                expect_answer={**BOOLEAN, "description": "Default: if it has a ?"},
             ),
             accepts={"scpi_command": {"type": "string", "minLength": 1, "maxLength": 4096}},
             output=result_of("response", "warning", "execution_time_ms"),

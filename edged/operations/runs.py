@@ -340,10 +340,7 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("run_id",),
                 run_id=RUN_ID,
-                hold={
-                    "type": "boolean",
-                    "description": ("A sweep: leave its output."),
-                },
+                hold={"type": "boolean", "description": ("A sweep: leave its output.")},
             ),
             annotations=CALM,
             make=stop_run,

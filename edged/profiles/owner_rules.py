@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
 from edged.errors import Invalid
-from edged.profiles.abort import not_staying
+from edged.profiles.abort import not_staying, proofs_of
 from edged.profiles.confirm import ConfirmRule
 from edged.profiles.expr import expression_text
 from edged.profiles.model import (
+    AbortStep,
     Bound,
     Changes,
     Command,
@@ -368,3 +369,20 @@ def _misfits_of_options(
             message = f'{owner}.{parameter.name}: {profile_key} has no option "{option}".'
             return [complaint(mark, message, nearest(option, parameter.options))]
     return []
+
+
+def clean_up_of(
+    profile: Profile | None, rules: UnitRules, steps: list[AbortStep] | tuple[AbortStep, ...]
+) -> dict[str, Any]:
+    """What makes it safe after a crash: the lines but for what its owner lets stay on, and proofs.
+
+    Args:
+        steps: what is sent to make it safe in this life.
+    """
+    left = not_staying(profile, steps, rules.may_stay_on)
+    proofs = proofs_of(profile, left) if profile is not None else ()
+    return {
+        "abort": [step.send for step in left],
+        "stays": [step.send for step in steps if step not in left],
+        "proofs": [proof.to_json() for proof in proofs],
+    }

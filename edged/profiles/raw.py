@@ -31,10 +31,10 @@ from edged.profiles import model
 from edged.profiles.headers import HeaderEntry, HeaderReader, Headers, Sender, Spelling
 from edged.profiles.template import Hole, Part, Text, labels, parse_template, possible_values
 from edged.record import record
-from edged.scpi.answer_text import read_number, unquoted
+from edged.scpi.answer_text import unquoted
 from edged.scpi.errors import is_same_question
 from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
-from edged.scpi.numbers import NUMBER, number_with_suffix
+from edged.scpi.numbers import NUMBER, number_with_suffix, read_number
 from edged.scpi.words import Captures, match_argument, match_header
 from edged.yaml.tree import Scalar
 

@@ -22,16 +22,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from edged.errors import Invalid
-from edged.profiles.answers import (
-    DOUBLES,
-    SIZES,
-    Samples,
-    check_count,
-    decode_waveform,
-    parse_preamble,
-    x_increment,
-)
+from edged.profiles.answers import parse_preamble
 from edged.profiles.expr import LinearForm, compile_expression
+from edged.profiles.frames import DOUBLES, SIZES, Samples, check_count, decode_waveform, x_increment
 from edged.profiles.model import WaveformAnswer
 from edged.protocol.jsonrpc import VerbatimText
 from edged.record import record

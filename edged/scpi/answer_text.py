@@ -10,7 +10,6 @@ with units, and stars or dashes where a value should be.
 
 from __future__ import annotations
 
-import enum
 import math
 import re
 from collections.abc import Mapping
@@ -18,32 +17,15 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 from edged.scpi.blocks import MOST_BRACKETED, definite_head
-from edged.scpi.numbers import MOST_NUMBER, NUMBER, number_with_suffix
+from edged.scpi.kinds import AnswerType
+from edged.scpi.numbers import (
+    BASES,
+    MOST_NUMBER,
+    PLAIN_NUMBER,
+    number_with_suffix,
+    read_number,
+)
 from edged.yaml.tree import Scalar
-
-
-class ErrorKind(enum.StrEnum):
-    """What the answer of an error query is: a queue's entry, ``*ESR?``'s bits, a bare code."""
-
-    NONE = "none"
-    QUEUE = "queue"
-    ESR = "esr"
-    CODE = "code"
-
-
-class AnswerType(enum.StrEnum):
-    """How a piece of an answer is read.
-
-    ``SI`` is a number with an SI suffix or a unit, ``HEX`` a whole number in hexadecimal.
-    """
-
-    FLOAT = "float"
-    INT = "int"
-    STRING = "string"
-    BOOL = "bool"
-    SI = "si"
-    HEX = "hex"
-
 
 MAX_LABEL: Final = 200
 """Characters of instrument text in messages and labels (docs/promises.md section 5)."""
@@ -58,15 +40,8 @@ _LINE_ENDS: Final = "\r\n"
 _PADDING: Final = " \t\r\n\x00"
 """What may stand around an answer and means nothing."""
 
-_MOST_DIGITS: Final = 20
-"""A longer run of digits is read as a float."""
 _MOST_EXACT: Final = 2**53
 """Below it each whole number is a float."""
-
-_PLAIN_NUMBER: Final = re.compile(NUMBER)
-_OTHER_BASE: Final = re.compile(
-    r"#h(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})", re.IGNORECASE
-)
 _HEX: Final = re.compile(r"(?:0x|#h|\$)?([0-9a-f]{1,16})h?", re.IGNORECASE)
 _LEADING_INTEGER: Final = re.compile(
     r"""\s*["']?\s*(([+-]?[0-9]{1,18})(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?)(?![0-9])"""
@@ -76,7 +51,6 @@ _LEADING_OTHER_BASE: Final = re.compile(
     r"""|#b(?P<bin>[01]{1,64}))(?![0-9a-z])""",
     re.IGNORECASE,
 )
-_BASES: Final = {"hex": 16, "oct": 8, "bin": 2}
 _BLANKS: Final = " \t"
 _LAYOUT: Final = dict.fromkeys(map(ord, "\t\r\n"), " ")
 _EXPONENT: Final = r"(?:0*(?:e\+?0+)?)"
@@ -217,7 +191,7 @@ def leading_integer(text: str) -> int | None:
     text = text.replace("\x00", " ")
     other = _LEADING_OTHER_BASE.match(text)
     if other is not None and other.lastgroup is not None:
-        return int(other.group(other.lastgroup), _BASES[other.lastgroup])
+        return int(other.group(other.lastgroup), BASES[other.lastgroup])
     match = _LEADING_INTEGER.match(text)
     if match is None:
         return None
@@ -236,25 +210,9 @@ def plain_value(text: str) -> Scalar:
     return clean_text(line, MAX_ANSWER) if number is None else number
 
 
-def read_number(text: str) -> float | int | None:
-    """A bare number, decimal or SCPI's ``#H…``, or ``None``; integers stay integers."""
-    text = text.strip(_BLANKS)
-    if len(text) > MOST_NUMBER:
-        return None
-    if _PLAIN_NUMBER.fullmatch(text) is not None:
-        if text.lstrip("+-").isdigit() and len(text) <= _MOST_DIGITS:
-            return int(text)
-        number = float(text)
-        return number if math.isfinite(number) else None
-    match = _OTHER_BASE.fullmatch(text)
-    if match is None:
-        return None
-    return int(match.group(match.lastgroup or 0), _BASES[match.lastgroup or "hex"])
-
-
 def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:
     """A plain decimal number that is no sentinel, as nearly every answer; ``None`` for others."""
-    if len(text) > MOST_NUMBER or _PLAIN_NUMBER.fullmatch(text) is None:
+    if len(text) > MOST_NUMBER or PLAIN_NUMBER.fullmatch(text) is None:
         return None
     number = float(text)
     if not math.isfinite(number):

@@ -143,11 +143,6 @@ def set_sense_range(unit: Smu2400, call: scpi.SimCall, function: str) -> None:
     unit.is_sense_auto[function] = False
 
 
-def set_sense_auto(unit: Smu2400, call: scpi.SimCall, function: str) -> None:
-    """``:SENS:CURR:RANG:AUTO``."""
-    unit.is_sense_auto[function] = call.boolean(0)
-
-
 def set_elements(unit: Smu2400, call: scpi.SimCall) -> None:
     """``:FORM:ELEM VOLT,CURR,STAT``: the order is the instrument's own."""
     wanted = {call.choice(place, ELEMENT_NAMES) for place in range(len(call.arguments))}
@@ -203,8 +198,7 @@ def _number(value: float) -> str:
 SENSE_WORDS: Final = {
     ":RANGe[:UPPer]": set_sense_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.sense_ranges[function]),
-    ":RANGe:AUTO": set_sense_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.is_sense_auto[function]),
+    **scpi.OWN.switch(":RANGe:AUTO", "is_sense_auto"),
     ":NPLCycles": lambda u, c, _function: set_nplc(u, c),
     ":NPLCycles?": lambda u, _c, _function: f"{u.nplc:.2f}",
 }

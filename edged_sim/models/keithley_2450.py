@@ -123,21 +123,6 @@ def set_volts_limit(unit: Smu2450, call: scpi.SimCall) -> None:
     unit.output.apply(call.now)
 
 
-def set_delay(unit: Smu2450, call: scpi.SimCall, function: str) -> None:
-    """``:SOUR:VOLT:DEL``."""
-    unit.delay_s[function] = call.number(0, lowest=0.0, highest=LONGEST_DELAY_S, unit="S")
-
-
-def set_off_state(unit: Smu2450, call: scpi.SimCall, function: str) -> None:
-    """``:OUTP:VOLT:SMOD``."""
-    unit.off_state[function] = call.choice(0, OFF_STATES)
-
-
-def set_read_back(unit: Smu2450, call: scpi.SimCall, function: str) -> None:
-    """``:SOUR:VOLT:READ:BACK``."""
-    unit.reads_back[function] = call.boolean(0)
-
-
 def set_sensed(unit: Smu2450, call: scpi.SimCall) -> None:
     """``:SENS:FUNC "CURR"``: quoted, and one at a time."""
     if not call.has(0) or call.arguments[0][0] not in "\"'":
@@ -206,11 +191,10 @@ def _number(value: float) -> str:
     return f"{value:.6E}"
 
 
+NUMBER: Final = scpi.Settings(say=_number)
 SOURCE_WORDS: Final = {
-    ":DELay": set_delay,
-    ":DELay?": lambda u, _c, function: _number(u.delay_s[function]),
-    ":READ:BACK": set_read_back,
-    ":READ:BACK?": lambda u, _c, function: scpi.flag(u.reads_back[function]),
+    **NUMBER.number(":DELay", "delay_s", 0.0, LONGEST_DELAY_S, unit="S"),
+    **scpi.OWN.switch(":READ:BACK", "reads_back"),
 }
 SENSE: Final = scpi.Settings(of=lambda u, _c, which: u.sense[which], say=_number)
 
@@ -225,8 +209,7 @@ SENSE_WORDS: Final = {
     **SENSE.switch(":AVERage[:STATe]", "has_average"),
 }
 OFF_WORDS: Final = {
-    ":SMODe": set_off_state,
-    ":SMODe?": lambda u, _c, function: u.off_state[function],
+    **scpi.OWN.choice(":SMODe", "off_state", OFF_STATES),
 }
 
 VOCABULARY: Final = scpi.Vocabulary(

@@ -78,41 +78,11 @@ def set_range(unit: K6221, call: scpi.SimCall) -> None:
     unit.range, unit.is_auto = scpi.nearest_at_least(asked / OVER_RANGE, RANGES), False
 
 
-def set_auto(unit: K6221, call: scpi.SimCall) -> None:
-    """``:SOUR:CURR:RANG:AUTO``."""
-    unit.is_auto = call.boolean(0)
-
-
-def set_filter(unit: K6221, call: scpi.SimCall) -> None:
-    """``:SOUR:CURR:FILT``."""
-    unit.has_filter = call.boolean(0)
-
-
 def set_form(unit: K6221, call: scpi.SimCall) -> None:
     """``:SOUR:WAVE:FUNC SIN``."""
     form = call.choice(0, FORMS)
     unit.may_set()
     unit.form = form
-
-
-def set_hertz(unit: K6221, call: scpi.SimCall) -> None:
-    """``:SOUR:WAVE:FREQ``."""
-    unit.hertz = call.number(0, lowest=1e-3, highest=1e5, unit="HZ")
-
-
-def set_peak(unit: K6221, call: scpi.SimCall) -> None:
-    """``:SOUR:WAVE:AMPL``."""
-    unit.peak = call.number(0, lowest=2e-12, highest=MOST_A, unit="A")
-
-
-def set_offset(unit: K6221, call: scpi.SimCall) -> None:
-    """``:SOUR:WAVE:OFFS``."""
-    unit.offset = call.number(0, lowest=-MOST_A, highest=MOST_A, unit="A")
-
-
-def set_duty(unit: K6221, call: scpi.SimCall) -> None:
-    """``:SOUR:WAVE:DCYC``."""
-    unit.duty = call.number(0, lowest=0.0, highest=100.0)
 
 
 def set_ranging(unit: K6221, call: scpi.SimCall) -> None:
@@ -156,6 +126,8 @@ def _number(value: float) -> str:
 CURRENT: Final = ":SOURce:CURRent"
 WAVE: Final = ":SOURce:WAVE"
 
+WAVES: Final = scpi.Settings(say=_number)
+
 VOCABULARY: Final = scpi.Vocabulary(
     {
         f"{CURRENT}[:LEVel][:IMMediate][:AMPLitude]": set_amps,
@@ -164,20 +136,14 @@ VOCABULARY: Final = scpi.Vocabulary(
         f"{CURRENT}:COMPliance?": lambda u, _c: _number(u.output.volts_limit),
         f"{CURRENT}:RANGe": set_range,
         f"{CURRENT}:RANGe?": lambda u, _c: _number(u.range),
-        f"{CURRENT}:RANGe:AUTO": set_auto,
-        f"{CURRENT}:RANGe:AUTO?": lambda u, _c: scpi.flag(u.is_auto),
-        f"{CURRENT}:FILTer[:STATe]": set_filter,
-        f"{CURRENT}:FILTer[:STATe]?": lambda u, _c: scpi.flag(u.has_filter),
+        **WAVES.switch(f"{CURRENT}:RANGe:AUTO", "is_auto"),
+        **WAVES.switch(f"{CURRENT}:FILTer[:STATe]", "has_filter"),
         f"{WAVE}:FUNCtion": set_form,
         f"{WAVE}:FUNCtion?": lambda u, _c: u.form,
-        f"{WAVE}:FREQuency": set_hertz,
-        f"{WAVE}:FREQuency?": lambda u, _c: _number(u.hertz),
-        f"{WAVE}:AMPLitude": set_peak,
-        f"{WAVE}:AMPLitude?": lambda u, _c: _number(u.peak),
-        f"{WAVE}:OFFSet": set_offset,
-        f"{WAVE}:OFFSet?": lambda u, _c: _number(u.offset),
-        f"{WAVE}:DCYCle": set_duty,
-        f"{WAVE}:DCYCle?": lambda u, _c: _number(u.duty),
+        **WAVES.number(f"{WAVE}:FREQuency", "hertz", 0.001, 100000.0, unit="HZ"),
+        **WAVES.number(f"{WAVE}:AMPLitude", "peak", 2e-12, MOST_A, unit="A"),
+        **WAVES.number(f"{WAVE}:OFFSet", "offset", -MOST_A, MOST_A, unit="A"),
+        **WAVES.number(f"{WAVE}:DCYCle", "duty", 0.0, 100.0),
         f"{WAVE}:RANGing": set_ranging,
         f"{WAVE}:RANGing?": lambda u, _c: "BEST" if u.is_best else "FIX",
         f"{WAVE}:DURation:TIME": set_duration,

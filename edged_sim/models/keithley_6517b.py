@@ -113,16 +113,6 @@ def set_range(unit: K6517b, call: scpi.SimCall, function: str) -> None:
     unit.is_auto[function] = False
 
 
-def set_auto(unit: K6517b, call: scpi.SimCall, function: str) -> None:
-    """``:SENS:CURR:RANG:AUTO``."""
-    unit.is_auto[function] = call.boolean(0)
-
-
-def set_nplc(unit: K6517b, call: scpi.SimCall, function: str) -> None:
-    """``:SENS:CURR:NPLC``."""
-    unit.nplc[function] = call.number(0, lowest=0.01, highest=10.0, default=1.0)
-
-
 def read(unit: K6517b, call: scpi.SimCall) -> scpi.Answer:
     """``:READ?``."""
     return scpi.Later(unit.nplc[unit.measured] * LINE_CYCLE_S, lambda now: unit.read(call, now))
@@ -132,13 +122,12 @@ def _number(value: float) -> str:
     return f"{value:+.6E}"
 
 
+NUMBER: Final = scpi.Settings(say=_number)
 SENSE_WORDS: Final = {
     ":RANGe[:UPPer]": set_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.range[function]),
-    ":RANGe:AUTO": set_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.is_auto[function]),
-    ":NPLCycles": set_nplc,
-    ":NPLCycles?": lambda u, _c, function: _number(u.nplc[function]),
+    **scpi.OWN.switch(":RANGe:AUTO", "is_auto"),
+    **NUMBER.number(":NPLCycles", "nplc", 0.01, 10.0, default=1.0),
 }
 
 VOCABULARY: Final = scpi.Vocabulary(

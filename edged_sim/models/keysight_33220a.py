@@ -172,11 +172,6 @@ def set_duty(unit: Agilent33220a, call: scpi.SimCall) -> None:
     output.apply()
 
 
-def set_symmetry(unit: Agilent33220a, call: scpi.SimCall) -> None:
-    """``FUNC:RAMP:SYMM``."""
-    unit.output(call).symmetry_percent = call.number(0, lowest=0.0, highest=100.0, default=100.0)
-
-
 def set_state(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``OUTP ON``."""
     output = unit.output(call)
@@ -201,16 +196,6 @@ def load(unit: Agilent33220a, call: scpi.SimCall) -> str:
     return _number(NO_LOAD if math.isinf(ohms) else ohms)
 
 
-def set_bursting(unit: Agilent33220a, call: scpi.SimCall) -> None:
-    """``BURS:STAT``."""
-    unit.mode(call).is_bursting = call.boolean(0)
-
-
-def set_burst_mode(unit: Agilent33220a, call: scpi.SimCall) -> None:
-    """``BURS:MODE``."""
-    unit.mode(call).mode = call.choice(0, {"TRIGgered": "TRIG", "GATed": "GAT"})
-
-
 def set_cycles(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``BURS:NCYC``."""
     unit.mode(call).cycles = call.whole(0, lowest=1, highest=MOST_CYCLES)
@@ -224,6 +209,7 @@ def trigger(unit: Agilent33220a, _call: scpi.SimCall) -> None:
 
 SOURCE: Final = "[:SOURce<n>]"
 
+OUTPUT: Final = scpi.Settings(of=lambda u, c: u.output(c), say=_number)
 ITS_MODE: Final = scpi.Settings(of=lambda u, c: u.mode(c))
 
 WORDS: Final[Mapping[str, scpi.Function[Any]]] = {
@@ -239,17 +225,16 @@ WORDS: Final[Mapping[str, scpi.Function[Any]]] = {
     f"{SOURCE}:VOLTage:UNIT?": lambda u, c: u.mode(c).unit,
     f"{SOURCE}:FUNCtion:SQUare:DCYCle": set_duty,
     f"{SOURCE}:FUNCtion:SQUare:DCYCle?": lambda u, c: _number(u.output(c).duty_percent),
-    f"{SOURCE}:FUNCtion:RAMP:SYMMetry": set_symmetry,
-    f"{SOURCE}:FUNCtion:RAMP:SYMMetry?": lambda u, c: _number(u.output(c).symmetry_percent),
+    **OUTPUT.number(
+        f"{SOURCE}:FUNCtion:RAMP:SYMMetry", "symmetry_percent", 0.0, 100.0, default=100.0
+    ),
     ":OUTPut<n>[:STATe]": set_state,
     ":OUTPut<n>[:STATe]?": lambda u, c: scpi.flag(u.output(c).is_on),
     ":OUTPut<n>:LOAD": set_load,
     ":OUTPut<n>:LOAD?": load,
     **ITS_MODE.choice(":OUTPut<n>:POLarity", "polarity", {"NORMal": "NORM", "INVerted": "INV"}),
-    f"{SOURCE}:BURSt:STATe": set_bursting,
-    f"{SOURCE}:BURSt:STATe?": lambda u, c: scpi.flag(u.mode(c).is_bursting),
-    f"{SOURCE}:BURSt:MODE": set_burst_mode,
-    f"{SOURCE}:BURSt:MODE?": lambda u, c: u.mode(c).mode,
+    **ITS_MODE.switch(f"{SOURCE}:BURSt:STATe", "is_bursting"),
+    **ITS_MODE.choice(f"{SOURCE}:BURSt:MODE", "mode", {"TRIGgered": "TRIG", "GATed": "GAT"}),
     f"{SOURCE}:BURSt:NCYCles": set_cycles,
     f"{SOURCE}:BURSt:NCYCles?": lambda u, c: _number(u.mode(c).cycles),
     **ITS_MODE.choice(":TRIGger<n>:SOURce", "trigger", TRIGGERS),

@@ -160,11 +160,6 @@ def set_sense_range(unit: B2901a, call: scpi.SimCall, function: str) -> None:
     )
 
 
-def set_sense_auto(unit: B2901a, call: scpi.SimCall, function: str) -> None:
-    """``:SENS:CURR:RANG:AUTO``."""
-    unit.is_sense_auto[function] = call.boolean(0)
-
-
 def set_nplc(unit: B2901a, call: scpi.SimCall) -> None:
     """``:SENS:CURR:NPLC``: one setting for all that is measured."""
     unit.nplc = call.number(0, lowest=4e-4, highest=100.0, default=1.0)
@@ -217,8 +212,7 @@ def _number(value: float) -> str:
 SENSE_WORDS: Final = {
     ":RANGe[:UPPer]": set_sense_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.sense_range[function]),
-    ":RANGe:AUTO": set_sense_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.is_sense_auto[function]),
+    **scpi.OWN.switch(":RANGe:AUTO", "is_sense_auto"),
     ":NPLCycles": lambda u, c, _function: set_nplc(u, c),
     ":NPLCycles?": lambda u, _c, _function: _number(u.nplc),
 }

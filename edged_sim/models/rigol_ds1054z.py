@@ -175,16 +175,6 @@ def set_probe(unit: Ds1054z, call: scpi.SimCall) -> None:
     channel.probe = asked
 
 
-def set_time_division(unit: Ds1054z, call: scpi.SimCall) -> None:
-    """``:TIM:MAIN:SCAL``."""
-    unit.time_division_s = call.number(0, lowest=5e-9, highest=50.0, unit="S")
-
-
-def set_time_offset(unit: Ds1054z, call: scpi.SimCall) -> None:
-    """``:TIM:MAIN:OFFS``."""
-    unit.time_offset_s = call.number(0, lowest=-1.0, highest=1.0, unit="S")
-
-
 def set_depth(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:ACQ:MDEP``: AUTO or one of the depths that the shown channels leave; only running."""
     if not unit.is_running:
@@ -314,6 +304,8 @@ def screenshot(unit: Ds1054z, call: scpi.SimCall) -> scpi.Later:
 
 CHANNEL: Final = scpi.Settings(of=lambda u, c: u.channel(c))
 
+OWN: Final = scpi.Settings(say=_number)
+
 VOCABULARY: Final = scpi.Vocabulary(
     {
         ":CHANnel<n>:DISPlay": set_shown,
@@ -326,10 +318,8 @@ VOCABULARY: Final = scpi.Vocabulary(
         ":CHANnel<n>:PROBe": set_probe,
         ":CHANnel<n>:PROBe?": lambda u, c: _number(u.channel(c).probe),
         **CHANNEL.choice(":CHANnel<n>:BWLimit", "bandwidth", ("20M", "OFF")),
-        ":TIMebase[:MAIN]:SCALe": set_time_division,
-        ":TIMebase[:MAIN]:SCALe?": lambda u, _c: _number(u.time_division_s),
-        ":TIMebase[:MAIN]:OFFSet": set_time_offset,
-        ":TIMebase[:MAIN]:OFFSet?": lambda u, _c: _number(u.time_offset_s),
+        **OWN.number(":TIMebase[:MAIN]:SCALe", "time_division_s", 5e-9, 50.0, unit="S"),
+        **OWN.number(":TIMebase[:MAIN]:OFFSet", "time_offset_s", -1.0, 1.0, unit="S"),
         ":ACQuire:MDEPth": set_depth,
         ":ACQuire:MDEPth?": lambda u, _c: str(u.depth or "AUTO"),
         ":ACQuire:SRATe?": lambda u, _c: _number(u.samples_per_s()),

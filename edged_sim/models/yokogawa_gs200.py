@@ -149,18 +149,6 @@ def get_level(unit: Gs200, call: scpi.SimCall) -> str:
     return _number(unit.output.level)
 
 
-def set_volts_limit(unit: Gs200, call: scpi.SimCall) -> None:
-    """``:SOUR:PROT:VOLT``: while it sources current."""
-    unit.output.volts_limit = call.number(0, lowest=1.0, highest=30.0, default=30.0, unit="V")
-    unit.output.apply(call.now)
-
-
-def set_amps_limit(unit: Gs200, call: scpi.SimCall) -> None:
-    """``:SOUR:PROT:CURR``: while it sources voltage."""
-    unit.output.amps_limit = call.number(0, lowest=1e-3, highest=0.2, default=0.2, unit="A")
-    unit.output.apply(call.now)
-
-
 def switch(unit: Gs200, call: scpi.SimCall) -> None:
     """``:OUTP ON``; off ends a program."""
     unit.move(call.now)
@@ -225,6 +213,9 @@ def _number(value: float) -> str:
     return f"{value:+.6E}"
 
 
+LIMIT: Final = scpi.Settings(
+    of=lambda u, _c: u.output, say=_number, then=lambda _u, c, output: output.apply(c.now)
+)
 OWN: Final = scpi.Settings(say=_number)
 
 VOCABULARY: Final = scpi.Vocabulary(
@@ -237,10 +228,12 @@ VOCABULARY: Final = scpi.Vocabulary(
         "[:SOURce]:LEVel[:FIXed]": set_level,
         "[:SOURce]:LEVel[:FIXed]?": get_level,
         "[:SOURce]:LEVel:AUTO": set_level_auto,
-        "[:SOURce]:PROTection:VOLTage": set_volts_limit,
-        "[:SOURce]:PROTection:VOLTage?": lambda u, _c: _number(u.output.volts_limit),
-        "[:SOURce]:PROTection:CURRent": set_amps_limit,
-        "[:SOURce]:PROTection:CURRent?": lambda u, _c: _number(u.output.amps_limit),
+        **LIMIT.number(
+            "[:SOURce]:PROTection:VOLTage", "volts_limit", 1.0, 30.0, default=30.0, unit="V"
+        ),
+        **LIMIT.number(
+            "[:SOURce]:PROTection:CURRent", "amps_limit", 0.001, 0.2, default=0.2, unit="A"
+        ),
         ":OUTPut[:STATe]": switch,
         ":OUTPut[:STATe]?": lambda u, _c: scpi.flag(u.output.is_on),
         **OWN.switch(":SENSe[:STATe]", "has_monitor"),

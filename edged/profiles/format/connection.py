@@ -33,7 +33,7 @@ from edged.schema.tables import (
     reference,
     text,
 )
-from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged.scpi.kinds import AnswerType, ErrorKind
 from edged.yaml.tree import Node, ScalarNode
 
 MAX_PAUSE_MS: Final = 60_000

@@ -53,7 +53,7 @@ from edged.schema.tables import (
     reference,
     text,
 )
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 MAX_POINTS: Final = 100_000

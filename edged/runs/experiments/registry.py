@@ -29,13 +29,13 @@ from edged.experiments.reading import BadPlan, read_plan
 from edged.experiments.targets import answer_unit
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
+from edged.profiles.owner_rules import clean_up_of
 from edged.runs.experiments.bounds import envelope_of, hours_of
 from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
 from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
-from edged.runs.journal import clean_up_of
 from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry

@@ -31,10 +31,10 @@ from edged.profiles.model import (
     Step,
     WaitStep,
 )
+from edged.profiles.owner_rules import clean_up_of
 from edged.profiles.raw import sets
 from edged.record import record
 from edged.runs.experiments.run import PlanRun
-from edged.runs.journal import clean_up_of
 from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import RowSink
 from edged.runs.run import Ending

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
 from edged.plot.figure import Figure
-from edged.profiles.answers import Samples
+from edged.profiles.frames import Samples
 from edged.profiles.model import WaveformAnswer
 from edged.runs.points import (
     DEFAULT_DECIMATED,

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.answers import decode_codes, matches, parse_answer, parse_preamble
+from edged.profiles.answers import matches, parse_answer, parse_preamble
+from edged.profiles.frames import decode_codes
 from edged.profiles.model import (
     AnswerField,
     BitField,
@@ -24,7 +25,8 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType, clean_text, leading_integer, plain_value
+from edged.scpi.answer_text import clean_text, leading_integer, plain_value
+from edged.scpi.kinds import AnswerType
 from edged.scpi.numbers import number_with_suffix
 from tests.promises import promise
 

@@ -31,7 +31,7 @@ from edged.runs.sequences.registry import Sequences
 from edged.runs.sequences.run import place_set
 from edged.runs.sequences.steps import CHECKS_A_TURN
 from edged.runs.wording import all_stopped_by, interlock_tripped
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fake_instruments import FakeInstrument, FakePool

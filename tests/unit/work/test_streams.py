@@ -23,7 +23,7 @@ from edged.runs.streams.statistics import columns_of, point_of
 from edged.runs.streams.stream import RECENT_POINTS
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.wording import all_stopped_by, locked_out
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from tests.bench.context import NoNotes, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
