@@ -401,6 +401,15 @@ class Changes(enum.StrEnum):
     ANY = "any"
 
 
+@record(kw_only=False)
+class AnswerValue:
+    """A value of an answer, as a column of a table: its name, unit, and whether it is a number."""
+
+    name: str = ""
+    unit: str = ""
+    is_number: bool = True
+
+
 @record
 class Command:
     """One thing an instrument can be told or asked.
@@ -437,6 +446,23 @@ class Command:
     def is_write(self) -> bool:
         """Whether it may change something, as a query does that is dangerous or acts."""
         return not self.is_query or self.is_dangerous or self.changes is not None
+
+    @property
+    def answer_values(self) -> tuple[AnswerValue, ...]:
+        """The values of its answer, in their order; one that is not in parts has no name."""
+        match self.returns:
+            case FieldsAnswer(fields=fields):
+                return tuple(
+                    AnswerValue(f.name, f.unit, f.type is not AnswerType.STRING) for f in fields
+                )
+            case BitsAnswer(fields=bits):
+                return tuple(AnswerValue(bit.name) for bit in bits)
+            case ScalarAnswer(unit=unit, type=kind):
+                return (AnswerValue(unit=unit, is_number=kind is not AnswerType.STRING),)
+            case ListAnswer(unit=unit):
+                return (AnswerValue(unit=unit, is_number=False),)
+            case WaveformAnswer() | ImageAnswer() | None:
+                return (AnswerValue(is_number=False),)
 
 
 class OnTimeout(enum.StrEnum):

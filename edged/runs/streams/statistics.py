@@ -5,17 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
-from edged.profiles.model import (
-    BitsAnswer,
-    Command,
-    FieldsAnswer,
-    ImageAnswer,
-    ListAnswer,
-    ScalarAnswer,
-    WaveformAnswer,
-)
+from edged.profiles.model import Command, WaveformAnswer
 from edged.record import record
 from edged.runs.run_head import Column
 from edged.yaml.tree import Scalar
@@ -46,21 +38,12 @@ class Point:
 def columns_of(command: Command) -> tuple[Column, ...]:
     """The columns of a recorded stream of this command."""
     time = Column(name="timestamp_ms", unit="ms")
-    flag = Column(name="flag")
-    match command.returns:
-        case None | ImageAnswer():
-            return (time, Column(name="value"), flag)
-        case ScalarAnswer(unit=unit) | ListAnswer(unit=unit):
-            return (time, Column(name="value", unit=unit), flag)
-        case FieldsAnswer(fields=fields):
-            return (time, *(Column(name=f.name, unit=f.unit) for f in fields), flag)
-        case BitsAnswer(fields=bits):
-            return (time, *(Column(name=bit.name) for bit in bits), flag)
-        case WaveformAnswer():
-            names = ("point_index", *WAVEFORM_FIELDS, "x_first", "array")
-            return (time, *(Column(name=name) for name in names))
-        case _:
-            assert_never(command.returns)
+    if isinstance(command.returns, WaveformAnswer):
+        names = ("point_index", *WAVEFORM_FIELDS, "x_first", "array")
+        return (time, *(Column(name=name) for name in names))
+    values = command.answer_values
+    columns = (Column(name=value.name or "value", unit=value.unit) for value in values)
+    return (time, *columns, Column(name="flag"))
 
 
 def point_of(command: Command, data: Mapping[str, Any], timestamp_ms: int) -> Point:

@@ -15,16 +15,9 @@ from typing import Any, Final
 from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import (
-    BitsAnswer,
     Command,
-    FieldsAnswer,
-    ImageAnswer,
-    ListAnswer,
-    ScalarAnswer,
-    WaveformAnswer,
 )
 from edged.record import record
-from edged.scpi.kinds import AnswerType
 from edged.yaml.tree import Scalar
 
 NOTHING: Final[Mapping[str, Any]] = {}
@@ -220,27 +213,15 @@ def readings_of(measures: Sequence[Measure]) -> tuple[tuple[MeasuredColumn, ...]
 
 
 def _columns(name: str, command: Command) -> tuple[MeasuredColumn, ...]:
-    match command.returns:
-        case FieldsAnswer(fields=fields):
-            return tuple(
-                MeasuredColumn(
-                    name=f"{name}.{f.name}",
-                    unit=f.unit,
-                    field=f.name,
-                    is_number=f.type is not AnswerType.STRING,
-                )
-                for f in fields
-            )
-        case BitsAnswer(fields=bits):
-            return tuple(
-                MeasuredColumn(name=f"{name}.{f.name}", unit="", field=f.name) for f in bits
-            )
-        case ListAnswer(unit=unit):
-            return (MeasuredColumn(name=name, unit=unit, is_number=False),)
-        case ScalarAnswer(unit=unit, type=kind):
-            return (MeasuredColumn(name=name, unit=unit, is_number=kind is not AnswerType.STRING),)
-        case WaveformAnswer() | ImageAnswer() | None:
-            return (MeasuredColumn(name=name, unit="", is_number=False),)
+    return tuple(
+        MeasuredColumn(
+            name=f"{name}.{value.name}" if value.name else name,
+            unit=value.unit,
+            field=value.name,
+            is_number=value.is_number,
+        )
+        for value in command.answer_values
+    )
 
 
 def _points(wish: object) -> Points | None:
