@@ -21,6 +21,8 @@ CLIENTS = 5
 UNITS = {WireKind.SOCKET: 50, WireKind.VXI11: 50, WireKind.HISLIP: 1}
 CALLS = {WireKind.SOCKET: 4_000, WireKind.VXI11: 4_000, WireKind.HISLIP: 10_000}
 ANSWER_S = 0.08
+REFUSED_S = 0.1
+"""Between calls to a line that is being reopened: there are hundreds of clients."""
 SEED = 20_261_121
 
 SPOILS = (
@@ -46,7 +48,27 @@ KINDS = (
 )
 
 
-async def client(line: Line, name: int, calls: int, told: Counter[str]) -> None:
+class Told:
+    """What came of the calls to one unit."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._due = 0
+        self._is_due = asyncio.Event()
+
+    def note(self, outcome: str) -> None:
+        self.counts[outcome] += 1
+        if self.counts.total() >= self._due:
+            self._is_due.set()
+
+    async def more(self, calls: int) -> None:
+        """Wait until so many more are over."""
+        self._due = self.counts.total() + calls
+        self._is_due.clear()
+        await self._is_due.wait()
+
+
+async def client(line: Line, name: int, calls: int, told: Told) -> None:
     number = 0
     while number < calls:
         nonce = f"{name}.{number}"
@@ -55,27 +77,23 @@ async def client(line: Line, name: int, calls: int, told: Counter[str]) -> None:
         except Failed as error:
             if not error.sent:
                 # A line that is being reopened refuses in no time, and no call has been made.
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(REFUSED_S)
                 continue
             number += 1
-            told[error.code.value] += 1
+            told.note(error.code.value)
             continue
         number += 1
         if GARBLED in answer:
-            told["garbled"] += 1
+            told.note("garbled")
             continue
         assert answer == nonce, f"{answer!r} came for {nonce!r}"
-        told["right"] += 1
+        told.note("right")
 
 
-async def trouble(
-    unit: Wired, proxy: FaultProxy, chance: random.Random, told: Counter[str]
-) -> None:
+async def trouble(unit: Wired, proxy: FaultProxy, chance: random.Random, told: Told) -> None:
     """Something new every few calls."""
     while True:
-        due = told.total() + chance.randint(5, 60)
-        while told.total() < due:
-            await asyncio.sleep(0.001)
+        await told.more(chance.randint(5, 60))
         roll = chance.random()
         if roll < 0.5:
             proxy.next(chance.choice(SPOILS))
@@ -106,7 +124,7 @@ async def storm(lines: Lines, kind: WireKind, seed: int, calls: int, told: Count
         assert unit.proxy is not None
         line = lines.open(unit.address, unit.idn, Connection(timeout_ms=1000))
         await answers(line, "ready")
-        here: Counter[str] = Counter()
+        here = Told()
         troubling = asyncio.create_task(trouble(unit, unit.proxy, random.Random(seed), here))
         try:
             each = calls // CLIENTS
@@ -114,7 +132,7 @@ async def storm(lines: Lines, kind: WireKind, seed: int, calls: int, told: Count
         finally:
             troubling.cancel()
             await asyncio.gather(troubling, return_exceptions=True)
-        told += here
+        told += here.counts
         await unit.proxy.heal()
         await unit.clear()
         await answers(line, "after")
