@@ -21,8 +21,9 @@ from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.static_tool import StaticTool
 from edged.commands.target import Target
 from edged.errors import EdgedError, Failed, Fault
-from edged.protocol.jsonrpc import encode
+from edged.protocol.jsonrpc import encode_text
 from edged.protocol.messages import Content
+from edged.protocol.results import ToldList
 from edged.record import record
 
 Row = type[Action] | str
@@ -91,7 +92,7 @@ Show = Callable[["Resource", ResourceRead, Any], Content]
 
 def as_json(resource: Resource, asked: ResourceRead, data: Any) -> Content:
     """All of it."""
-    text = encode(data).decode("ascii")
+    text = data.text if isinstance(data, ToldList) else encode_text(data)
     return Content(uri=asked.uri, mime_type=resource.mime_type, text=text)
 
 

@@ -1,6 +1,7 @@
 """A line over a real raw socket: late, hung, cut, doubled, split and garbled answers."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator, Callable
 
@@ -30,6 +31,7 @@ from tests.bench.loopback_instrument import IDN, LoopbackInstrument
 from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
+STOPS = 36
 FOREVER_S = 3_000.0
 """What hangs for so long is still hanging when the test is over."""
 """docs/promises.md section 13's bound, times ten, as the suite holds all such figures."""
@@ -296,6 +298,44 @@ async def test_a_safe_job_reaches_a_line_that_hangs_on(
     assert caught.value.sent == ("HANG?",)
     assert await waiting == "after"
     assert instrument.received.index("OUTP OFF") < instrument.received.index("ECHO? after")
+
+
+@promise("line.safe-overtakes")
+async def test_stops_at_any_turn_of_a_stream_of_questions_go_first_and_cross_no_answer(
+    instrument: LoopbackInstrument, open_line: Open
+) -> None:
+    """Wherever a question is on its way to the line, on the wire and back to its caller."""
+    line = open_line(instrument.port)
+    ended: list[Failed] = []
+    right = asyncio.Event()
+    is_over = asyncio.Event()
+
+    async def caller(name: int) -> None:
+        for number in itertools.count():
+            if is_over.is_set():
+                return
+            try:
+                assert await line.ask(f"ECHO? {name}-{number}") == f"{name}-{number}"
+                right.set()
+            except Failed as failed:
+                ended.append(failed)
+
+    async with asyncio.timeout(HANGS_S), asyncio.TaskGroup() as callers:
+        for name in range(3):
+            callers.create_task(caller(name))
+        for stop in range(STOPS):
+            right.clear()
+            await right.wait()
+            # From none to more turns of the loop than a question takes.
+            for _ in range(stop % 12):
+                await asyncio.sleep(0)
+            asked = len(instrument.received)
+            await line.make_safe(f"OUTP OFF {stop}")
+            await instrument.heard(f"OUTP OFF {stop}")
+            # Of what waited none went before it; one may have been on the wire.
+            assert instrument.received[asked:].index(f"OUTP OFF {stop}") <= 1
+        is_over.set()
+    assert {failed.code for failed in ended} == {ErrorCode.PREEMPTED}
 
 
 async def test_a_safe_job_ends_a_pause_and_a_poll(

@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from edged.log import scrub
+from edged.protocol.jsonrpc import encode_text
 from edged.record import record
 
 SEPARATOR: Final = "\x1f"
@@ -303,13 +304,13 @@ def _bounded(value: Any, nesting: int) -> Any:
 def _parameters(arguments: Mapping[str, Any]) -> str:
     """JSON in ASCII of at most ``PARAMETER_BYTES``; what does not fit becomes its own beginning."""
     try:
-        text = _encode(_scrubbed(arguments))
+        text = encode_text(_scrubbed(arguments))
     except (TypeError, ValueError, RecursionError):
         return '{"cut":"not JSON"}'
     if len(text) <= PARAMETER_BYTES:
         return text
     # Encoding the beginning again may double its quotes and backslashes.
-    return _encode({"cut": text[: PARAMETER_BYTES // 2 - 16]})
+    return encode_text({"cut": text[: PARAMETER_BYTES // 2 - 16]})
 
 
 def _scrubbed(arguments: Mapping[str, Any]) -> Any:
@@ -343,9 +344,6 @@ def _plain(arguments: Mapping[str, Any], *, is_inner: bool = False) -> dict[str,
 def _is_secret(name: str) -> bool:
     """Whether a field of that name loses its value."""
     return bool(scrub({name: "x"}) != {name: "x"})
-
-
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 @lru_cache(maxsize=4096)

@@ -24,11 +24,15 @@ from edged.auth.permissions import Grant, Permissions
 from edged.changes import RULES
 from edged.clock import SystemClock
 from edged.commands.audit_record import AuditRecord
+from edged.commands.budgets import BudgetControl
 from edged.commands.policy import Policy
+from edged.commands.preconditions import Leased, moment
 from edged.commands.record import CountedRecord
+from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Refused
+from edged.guards.budgets import Budget
 from edged.instruments.conversation import Ask, Send
 from edged.instruments.identity import Seat
 from edged.instruments.instrument import Found, Instrument
@@ -37,20 +41,42 @@ from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Waiter
 from edged.instruments.pool import InstrumentPool
 from edged.operations.table import static_tools
+from edged.profiles.confirm import parse_confirm
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Bound, Profile
 from edged.profiles.owner_rules import tightened
 from edged.profiles.unit_rules import UnitRules
+from edged.runs.units import unit_of_instrument
+from edged.sharing.leases import Holder, Leases
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
 from edged.store.database import Written
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.transports.address import parse_address
-from tests.bench.command_path import command_operations, command_path, not_interlocked
+from tests.bench.command_path import (
+    command_operations,
+    command_path,
+    not_guarded,
+    not_interlocked,
+)
+from tests.bench.context import bench_of
+from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import PROFILE, toy_profile
+from tests.bench.waiting import HANGS_S
 
 CALLER = Caller(route=Route.DIRECT, remote="192.0.2.1", session_id="s")
+
+
+class NoRows:
+    """No budget was spent in a former life, and none is kept for another."""
+
+    left: dict[Any, Any] = {}  # noqa: RUF012
+
+    def note(self, _left: Any) -> None:
+        return
+
+
 READS = """
   read: {scpi: ":READ?", is_query: true, returns: {type: float, unit: V}}
   read_channel:
@@ -205,6 +231,12 @@ class Bench:
         self.ids = itertools.count()
         self.is_locked = False
         self.permissions = permissions
+        # What is said of a lease or budget tells how long it has to wait.
+        standing = DrivenClock()
+        self.leases = Leases(most_s=3_600)
+        self.leased = Leased(self.leases, standing)
+        self.now = partial(moment, standing)
+        budgets = BudgetControl(bench_of(standing, store={"budgets": NoRows()}, pool=self.pool))
         operations = command_operations(clock)
         self.record = CountedRecord(
             AuditRecord(
@@ -222,7 +254,9 @@ class Bench:
             policy=Policy(RawScpi.ALL, permissions, not_interlocked),
             record=self.record,
             interlocks=self.interlocks,
-            preconditions=(self.not_locked,),
+            preconditions=(self.not_locked, self.leased.permit, budgets),
+            budgets=budgets,
+            send_guards=SendGuards(not_guarded, not_guarded, self.leased, not_guarded),
         )
         self.lines = {address: Line(address) for address in (FIRST, SECOND)}
         self.arrive(FIRST, "0001", alias="psu1")
@@ -278,6 +312,18 @@ class Bench:
         called = unit.alias if alias is None else alias
         found = self.found(unit.identity.serial, called, profile, UnitRules(key=key, **rules))
         self.pool.relearn([(unit, found)])
+
+    def lease(self) -> None:
+        """Somebody else has all units to himself from now on."""
+        units = {unit_of_instrument(unit).key for unit in self.pool.known()}
+        if free := [unit for unit in units if self.leases.of(unit, self.now()) is None]:
+            self.leases.reserve(
+                free, holder=Holder("o", "olga", "", ""), purpose="", ttl_s=60, now=self.now()
+            )
+
+    def end_leases(self) -> None:
+        for lease in self.leases.all(self.now()):
+            self.leases.end(lease.lease_id, now=self.now())
 
     def depart(self) -> None:
         self.pool.depart(self.pool.known()[0].actor or self.lines[FIRST], is_kept=True)  # type: ignore[arg-type]
@@ -350,6 +396,10 @@ CHANGES: Mapping[str, Callable[[Bench], object]] = {
     "not to be set": lambda bench: bench.relearn(deny=frozenset({"set_voltage"})),
     "locked": lambda bench: setattr(bench, "is_locked", True),
     "not locked": lambda bench: setattr(bench, "is_locked", False),
+    "leased": lambda bench: bench.lease(),
+    "not leased": lambda bench: bench.end_leases(),
+    # Each call is made twice.
+    "budgeted": lambda bench: bench.relearn(budget={"set_voltage": Budget(per_hour=4)}),
     "interlocked": lambda bench: setattr(bench.interlocks, "is_any", True),
     "not interlocked": lambda bench: setattr(bench.interlocks, "is_any", False),
     "full": lambda bench: setattr(bench.lines[FIRST], "is_full", True),
@@ -421,13 +471,14 @@ def test_it_is_judged_anew_once_a_rule_has_changed(change: str) -> None:
     CHANGES[change](bench)
     begun = again("r", lambda _: None)
     is_rule = change not in {
-        *("full", "not full", "garbled", "readable", "locked", "not locked", "not interlocked")
+        *("full", "not full", "garbled", "readable", "locked", "not locked", "not interlocked"),
+        *("leased", "not leased"),
     }
     assert (begun is None) is is_rule
     assert (RULES.mark() != mark) is (is_rule and change != "interlocked")
 
 
-@pytest.mark.parametrize("change", ["locked", "not to be set", "set to less", "away"])
+@pytest.mark.parametrize("change", ["locked", "not to be set", "set to less", "away", "leased"])
 def test_a_write_in_the_same_words_is_judged_each_time(change: str) -> None:
     bench = Bench()
     (_, _, _, sent, said, *_), outcome = seen(bench, lambda tell: bench.begin(*WRITE, tell))
@@ -444,6 +495,28 @@ def test_a_write_in_the_same_words_is_judged_each_time(change: str) -> None:
     assert why is not None
     assert status in {OutcomeStatus.REFUSED, OutcomeStatus.FAILED}
     assert said == []
+
+
+async def test_a_write_in_the_same_words_is_not_sent_unasked_once_somebody_wants_to_be_asked() -> (
+    None
+):
+    bench = Bench()
+    _, outcome = seen(bench, lambda tell: bench.begin(*WRITE, tell))
+    assert outcome.again is not None
+    bench.relearn(confirm=(parse_confirm("set_voltage"),))
+    bench.lines[FIRST].said.clear()
+    anew = partial(bench.begin, *WRITE)
+    for begin in (partial(remembered, bench, outcome.again, anew), anew):
+        told: list[Outcome] = []
+        begun = begin(told.append)
+        async with asyncio.timeout(HANGS_S):
+            while not isinstance(begun, Outcome) and not told:
+                bench.audit.commit()
+                await asyncio.sleep(0)
+        refused = begun if isinstance(begun, Outcome) else told[0]
+        assert refused.error is not None
+        assert refused.error.code is ErrorCode.NEEDS_APPROVAL
+    assert bench.lines[FIRST].said == []
 
 
 def test_a_write_in_the_same_words_needs_its_permission_each_time(
