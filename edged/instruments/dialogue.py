@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, assert_never
@@ -89,6 +90,8 @@ ENDS: Final = {
 MOST_STRAY_LINES: Final = 8
 """More empty lines than this before an answer are no habit: nothing will come."""
 LINE_ENDS: Final = b"\r\n\x00 "
+ANSWER_ENDS: Final = re.compile(r"[;\n]")
+"""What stands between the answers to several questions of one line."""
 BLANK: Final = " \t\r\n"
 """Characters of an empty line."""
 MESSAGE_AVAILABLE: Final = 0x10
@@ -770,7 +773,7 @@ class Dialogue:
         if step.lines != 1:
             text, limit = self._read_due(step, text, connection, limit, deadline)
         if self._has_messages:
-            return text
+            return self._with_rest(step, text, connection, limit)
         is_program = step.data is not None
         begun = text.encode(BYTE_FOR_BYTE) if is_program else b""
         is_one = not begun.startswith(OPEN_BLOCK) and step.lines in (1, ALL_LINES)
@@ -802,6 +805,23 @@ class Dialogue:
             if line.strip():
                 lines.append(line)
         return ends.join(lines), limit
+
+    def _with_rest(self, step: Ask, first: str, connection: Connection, limit: float) -> str:
+        """The answers to all questions of a line, of which each may come as a message."""
+        due = 1 if '"' in step.text else step.text.count("?")
+        text, end = first, "" if step.data is not None else "\n"
+        until = min(limit, self._clock.monotonic() + LONGEST_SOON_S)
+        while due > 1 and len(ANSWER_ENDS.split(text.rstrip(BLANK))) < due:
+            came, _ = self._next_message(limit)
+            if came:
+                self._trace.add(Direction.RECEIVED, came)
+                encoding = BYTE_FOR_BYTE if step.data is not None else connection.encoding
+                text = text + end + came.decode(encoding, errors="replace").strip(end)
+            elif not self._tells_mav or self._clock.monotonic() + QUIET_S >= until:
+                break
+            else:
+                self._link.pause(QUIET_S)
+        return text
 
     def _with_others(self, step: Ask, due: str, others: bytes, connection: Connection) -> str:
         """The answer with what follows it, where the wire does not mark its end.

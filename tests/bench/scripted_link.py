@@ -83,8 +83,10 @@ class ScriptedLink:
         self.arrived += part() if callable(part) else part
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        self._wait(terminator in self.arrived, timeout_s)
-        message, _, self.arrived = self.arrived.partition(terminator)
+        # Without a terminator, a message is all that has arrived.
+        self._wait(terminator in self.arrived if terminator else bool(self.arrived), timeout_s)
+        end = self.arrived.find(terminator) if terminator else len(self.arrived)
+        message, self.arrived = self.arrived[:end], self.arrived[end + len(terminator) :]
         return message
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:

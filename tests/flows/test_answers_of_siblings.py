@@ -19,6 +19,7 @@ from tests.bench.wired import SIMULATED, Lines
 from tests.flows.test_strange_answers import (
     BYTES,
     MESSAGES,
+    PATIENT,
     SHORT,
     STREAMS,
     TEXT,
@@ -31,6 +32,34 @@ from tests.flows.test_strange_answers import (
 from tests.promises import promise
 
 BLOCK = Frame(WaveformAnswer(data="B?", dtype="u1"))
+
+
+class Odd(UsbInstrument):
+    """Sends the transfers that ``make`` gives of tag and answer, as they are.
+
+    Attributes:
+        make: ``None``: it answers as it should.
+    """
+
+    make: Callable[[int, bytes], list[bytes]] | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transfers: list[bytes] = []
+
+    def bulk_in(self, count: int, timeout_ms: int) -> bytes:
+        with self._news:
+            if self.make is not None and self._asked is not None and self._output:
+                self.transfers += self.make(self._asked[0], b"".join(self._output))
+                self._output.clear()
+                self._asked = self.make = None
+            if self.transfers:
+                return self.transfers.pop(0)
+        return super().bulk_in(count, timeout_ms)
+
+    def say_later(self, data: bytes, seconds: float) -> None:
+        """One more message."""
+        self._later(seconds, data)
 
 
 @promise("answer.as-described")
@@ -142,31 +171,38 @@ async def test_a_line_before_the_connection_ended_is_shown(end: End, road: str) 
             assert await is_back(roads, "ECHO? 42", "42")
 
 
+@promise("answer.whole")
+@pytest.mark.parametrize("pause_s", [0.02, 0.15])
+@pytest.mark.parametrize("count", [2, 3])
+async def test_each_question_of_a_line_may_be_answered_by_a_message(
+    count: int, pause_s: float
+) -> None:
+    with usb_bus() as bus:
+        unit = Odd()
+        bus.plug(unit)
+        lines = Lines()
+        try:
+            roads = Roads(lines.open(unit.address, unit.idn, PATIENT), PATIENT)
+            line = ";".join(["V?"] * count)
+
+            def answer() -> bytes:
+                for place in range(1, count):
+                    unit.say_later(b"%d\n" % place, place * pause_s)
+                return b"0\n"
+
+            unit.special[line] = answer
+            whole = "".join(f"{place}\n" for place in range(count))
+            for _ in range(2):
+                assert (await roads.raw(line)).answer == whole[:-1]
+                assert await roads.program(line) == whole.encode()
+                assert await roads.line.ask("ECHO? 7") == "7"
+            unit.special[line] = lambda: b";".join([b"1"] * count) + b"\n"
+            assert (await roads.raw(line)).answer == ";".join("1" * count)
+        finally:
+            await lines.close()
+
+
 # USBTMC
-
-
-class Odd(UsbInstrument):
-    """Sends the transfers that ``make`` gives of tag and answer, as they are.
-
-    Attributes:
-        make: ``None``: it answers as it should.
-    """
-
-    make: Callable[[int, bytes], list[bytes]] | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.transfers: list[bytes] = []
-
-    def bulk_in(self, count: int, timeout_ms: int) -> bytes:
-        with self._news:
-            if self.make is not None and self._asked is not None and self._output:
-                self.transfers += self.make(self._asked[0], b"".join(self._output))
-                self._output.clear()
-                self._asked = self.make = None
-            if self.transfers:
-                return self.transfers.pop(0)
-        return super().bulk_in(count, timeout_ms)
 
 
 def transfer(tag: int, data: bytes, announced: int, *, kind: int = 2, attributes: int = 1) -> bytes:
