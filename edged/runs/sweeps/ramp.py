@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any, Final
@@ -69,7 +70,7 @@ class Ramp:
 
         return Mover(
             bench=self.bench,
-            step=lambda unit, name, values: self._action(sweep, unit, name, values),
+            step=functools.partial(self._read, sweep),
             ask=lambda _unit, lines: sweep.lines(self.bench.new_id(), lines, Purpose.MEASURE),
             rest=rest,
             stands=lambda _thing, _held: None,
@@ -178,7 +179,7 @@ class Ramp:
     async def _measured(self, sweep: Sweep, measure: Measure) -> Outcome:
         read = (measure.instrument.id, measure.command.name, measure.parameters)
         return await patiently(
-            self.bench.clock, lambda: self.bench.perform(self._action(sweep, *read))
+            self.bench.clock, lambda: self.bench.perform(self._read(sweep, *read))
         )
 
     async def _read_back(self, sweep: Sweep, *, is_last: bool) -> None:
@@ -196,7 +197,7 @@ class Ramp:
         wanted = known.commands[command].parameters if known is not None else {}
         given = {name: value for name, value in sweep.thing.values.items() if name in wanted}
         outcome = await self.bench.perform(
-            self._action(sweep, sweep.thing.instrument.id, command, given)
+            self._read(sweep, sweep.thing.instrument.id, command, given)
         )
         if outcome.error is not None:
             if is_stall(outcome.error):
@@ -208,15 +209,8 @@ class Ramp:
         # Beyond its range, or without a value: what it read before is not what is there now.
         sweep.readback = float(value) if is_number else None
 
-    def _action(
-        self,
-        sweep: Sweep,
-        unit: str,
-        command_name: str,
-        parameters: Mapping[str, Scalar],
-    ) -> RunCommand:
-        named = {"command_name": command_name, "parameters": parameters}
-        return sweep.act(RunCommand, self.bench.new_id(), unit, Purpose.MEASURE, **named)
+    def _read(self, sweep: Sweep, unit: str, name: str, values: Mapping[str, Scalar]) -> RunCommand:
+        return sweep.act_command(self.bench.new_id(), unit, Purpose.MEASURE, name, values)
 
 
 def _cells(data: Any, columns: tuple[MeasuredColumn, ...]) -> list[Cell]:
