@@ -9,6 +9,7 @@ faults say (``visit.py``). Several readers do not wait for each other.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from random import Random
@@ -171,6 +172,7 @@ class Order:
     ``serial`` empty: the next of its model. ``port`` 0: any. ``latency_ms`` None: the model's own.
     ``at``: the loopback address where it listens, as if it were a host of its own. ``profile``:
     what its owner would name; empty: what its model says, if it cannot say what it is.
+    ``kept_port``: where it listens, in place of any, if that is free.
     """
 
     name: str
@@ -182,6 +184,15 @@ class Order:
     transport: WireKind = WireKind.SOCKET
     at: str = LOOPBACK
     profile: str = ""
+    kept_port: int = 0
+
+
+async def _open(station: Station, order: Order) -> None:
+    if order.kept_port and not order.port:
+        with contextlib.suppress(OSError, Invalid):
+            await station.open(order.kept_port)
+            return
+    await station.open(order.port)
 
 
 class Bench:
@@ -229,7 +240,7 @@ class Bench:
         station = self._make(order)
         self._stations[order.name] = station
         try:
-            await station.open(order.port)
+            await _open(station, order)
         except Invalid:
             self._forget(order.name)
             raise

@@ -11,6 +11,7 @@ from edged.engine.sim_child import SimChild
 from edged.lean_imports import shallow
 from edged.log import set_up_logging
 
+SIM_PORTS_FILE = "sim_ports.json"
 EPILOG = """`edged engine --sim` uses a simulated bench (a supply, a multimeter and an oscilloscope
 on loopback sockets). It searches no real bus unless DISCOVERY is set, and loads no SDK wrapper
 unless SDK_WRAPPER_DIRS is set."""
@@ -42,7 +43,11 @@ def read(arguments: Sequence[str]) -> tuple[Config, tuple[str, ...] | None, bool
     if sim_arguments and not options.sim:
         parser.error(f"{sim_arguments[0].replace('--port', '--sim-port')} needs --sim")
     config = load(options, is_simulated=options.sim).config
-    return config, sim_arguments if options.sim else None, options.supervised
+    if not options.sim:
+        return config, None, options.supervised
+    # Its units are the same ones after a restart, at the same addresses.
+    kept = ("--keep-ports", str(config.state_dir / SIM_PORTS_FILE))
+    return config, (*sim_arguments, *kept), options.supervised
 
 
 def _parser() -> argparse.ArgumentParser:

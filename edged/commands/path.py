@@ -222,13 +222,15 @@ class CommandPath:
         present = self._present_tool(measure.instrument_id, plain)
         self._permissions.authorize_measure(action.caller, measure.command_name, (plain, present))
 
-    def precheck(self, action: Action) -> tuple[str, ...]:
-        """``judge`` for those who only want to know; see ``runs.ports.Precheck``.
+    def precheck(
+        self, action: Action, conflicts: list[EdgedError] | None = None
+    ) -> tuple[str, ...]:
+        """``judge`` for those who only want to know; see ``runs.ports.Judge``.
 
         Raises:
             NeedsApproval: a step of a run, for which nobody is asked any more.
         """
-        return self.judge(action).lines
+        return self.judge(action, conflicts).lines
 
     async def perform(self, action: Action) -> Outcome:
         """``begin``, and wait for what comes of it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edged.actions.action import Action
 from edged.actions.cause import Cause
@@ -38,20 +38,22 @@ from edged.discovery.registering import Knowledge
 from edged.engine.guarding import Guards
 from edged.engine.long_work import LongWork
 from edged.engine.parts import SdkParts
-from edged.errors import Conflict, NotFound
+from edged.errors import Conflict, EdgedError, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.trace import JobWatchOf
 from edged.instruments.unit_state import UnitState, unit_state
 from edged.operations.commands import CommandOperations
 from edged.runs.bench import Bench, Stores
-from edged.runs.experiments.run import Plan
 from edged.runs.left_work import LeftWork
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.sharing.leases import Leases
 from edged.store.database import Database
 from edged.store.kept import keep_key
 from edged.transports.visa import VisaLibrary
+
+if TYPE_CHECKING:
+    from edged.runs.experiments.run import Plan
 
 
 class Core:
@@ -192,8 +194,10 @@ class Core:
         """The command path, for parts that are made before it."""
         return await self._path.perform(action)
 
-    def _precheck(self, action: Action) -> tuple[str, ...]:
-        return self._path.precheck(action)
+    def _precheck(
+        self, action: Action, conflicts: list[EdgedError] | None = None
+    ) -> tuple[str, ...]:
+        return self._path.precheck(action, conflicts)
 
     def _state_of(self, instrument: Instrument) -> UnitState:
         is_locked = self._stores.lockout_of(instrument) is not None

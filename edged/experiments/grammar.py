@@ -125,6 +125,14 @@ def value_of(node: Node, owner: str, *, is_bare: bool = False) -> Scalar:
     return f"{{{expression}}}"
 
 
+def number_or_expression(node: Node, owner: str) -> Scalar:
+    """A number, or an expression; raises Invalid: neither."""
+    value = value_of(node, owner, is_bare=True)
+    if isinstance(value, bool):
+        raise complaint(node.mark, f"{owner} must be a number, not {str(value).lower()}.")
+    return value
+
+
 def _condition_of(node: Node, owner: str) -> str:
     value = value_of(node, owner, is_bare=True)
     if not isinstance(value, str):
@@ -172,7 +180,8 @@ def _named(inner: Callable[[Node, str], Any], most: int = 100) -> Callable[..., 
 
 
 VALUE: Final = Kind('value or "{expression}"', SCALAR_SCHEMA, _at(value_of))
-NUMBER: Final = Kind("number or expression", SCALAR_SCHEMA, _at(value_of, is_bare=True))
+JUDGED: Final = Kind("number or expression", SCALAR_SCHEMA, _at(value_of, is_bare=True))
+NUMBER: Final = JUDGED._replace(read=_at(number_or_expression))
 CONDITION: Final = Kind("condition", {"type": "string"}, _at(_condition_of))
 _TARGET_SCHEMA: Final[Schema] = {
     "anyOf": [{"type": "string", "pattern": f"^{TARGET_TEXT}$"}, reference("call")]
@@ -208,7 +217,7 @@ _RATE: Final = Key("rate", NUMBER, "Units per second.")
 
 def _number_list(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Scalar, ...]:
     owner = fields.name_of(key)
-    return tuple(value_of(item, owner, is_bare=True) for item in items)
+    return tuple(number_or_expression(item, owner) for item in items)
 
 
 def _range(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Scalar, ...]:
@@ -257,7 +266,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     "wait_s": Table(
         "wait_step", WaitStep, "Waits.",
         Key("wait_s", NUMBER._replace(read=lambda fields, key, node, _: _in_ms(
-            value_of(node, fields.name_of(key), is_bare=True))),
+            number_or_expression(node, fields.name_of(key)))),
             "How long, in seconds.", field="wait_ms", is_required=True),
     ),
     "wait_ms": Table(
@@ -336,7 +345,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     "check": Table(
         "check_step", CheckStep, "Judges a value: pass, marginal or fail.",
         Key("check", text(100), "Its name.", field="name", is_required=True),
-        Key("value", NUMBER, "What is judged.", is_required=True),
+        Key("value", JUDGED, "What is judged.", is_required=True),
         Key("min", NUMBER, "The least that passes."),
         Key("max", NUMBER, "The most that passes."),
         Key("near", NUMBER, "So near to a limit it is marginal."),

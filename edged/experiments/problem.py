@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import field
 from typing import Any, Final
 
-from edged.errors import Invalid
+from edged.errors import EdgedError, Invalid
 from edged.record import record
 from edged.yaml.tree import Mark, YamlProblem
 
+MOST_PROBLEMS: Final = 20
+CLOSE: Final = 0.65
+"""How much of two words must be alike, so that one may be meant by the other."""
 _SUBJECT: Final = re.compile(r"\.?\w+(?:\.\w+|\[\d+\])*(?=[: ])")
 
 
@@ -51,6 +55,53 @@ class Problem:
             "remedy": self.remedy or None,
             "near": list(self.near),
         }
+
+
+@record
+class Findings:
+    """What a check has found so far.
+
+    Attributes:
+        problems: what is wrong, the first ``MOST_PROBLEMS``.
+        later: what is known only while the plan runs, in order.
+        unread: words of parts of the plan that could not be read, which is said elsewhere.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    later: dict[str, None] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+
+    def add(
+        self,
+        path: str,
+        code: str,
+        message: str,
+        remedy: str = "",
+        near: Iterable[str] = (),
+        about: Collection[str] = (),
+    ) -> None:
+        """Something is wrong.
+
+        Args:
+            about: words; where one is ``unread`` that may be all that is wrong.
+        """
+        if len(self.problems) < MOST_PROBLEMS and self.unread.isdisjoint(about):
+            problem = Problem(
+                path=path, code=code, message=message, remedy=remedy, near=tuple(near)
+            )
+            if problem not in self.problems:
+                self.problems.append(problem)
+
+    def refused(self, path: str, error: EdgedError) -> None:
+        """Something was refused."""
+        self.add(path, error.code.value, error.message, error.remedy)
+
+
+def close(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """At most three known words that resemble this one."""
+    import difflib  # for those who mistyped
+
+    return tuple(difflib.get_close_matches(word[:64], sorted(known), n=3, cutoff=CLOSE))
 
 
 def problem_of(bad: Invalid, paths: Mapping[Mark, str]) -> Problem:

@@ -7,9 +7,11 @@ roles have the commands, and every name a value, is ``check.py``'s.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final
 
 from edged.errors import Invalid
@@ -26,7 +28,7 @@ from edged.experiments.grammar import (
     target_of,
     value_of,
 )
-from edged.experiments.model import Experiment, Resume
+from edged.experiments.model import Experiment, FirstStep
 from edged.experiments.problem import Problem, problem_of
 from edged.profiles.expr import Name, compile_expression, is_condition
 from edged.profiles.format.parameters import read_parameters
@@ -34,6 +36,7 @@ from edged.profiles.model import Step
 from edged.schema.fields import (
     Fields,
     Gathering,
+    check_format,
     complaint,
     each_of,
     list_of,
@@ -47,17 +50,32 @@ from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode, YamlProbl
 MOST_BYTES: Final = 256 * 1024
 MOST_STEPS: Final = 1_000
 MOST_NESTING: Final = 10
-MOST_PROBLEMS: Final = 20
 MAX_DEPTH: Final = 40
 MAX_NODES: Final = 50_000
+Parts = dict[str, tuple[Step, ...]]
+PARTS: Final = frozenset({"steps", "then", "else", "first", "finally"})
+"""Keys of steps that have steps."""
+_WORDS: Final = re.compile(r"\w+")
 
 
 class BadPlan(Exception):
-    """What is wrong with a plan; all of it, the first ``MOST_PROBLEMS`` shown."""
+    """What is wrong with a plan; all of it, the first ``MOST_PROBLEMS`` shown.
 
-    def __init__(self, problems: Collection[Problem]) -> None:
+    Attributes:
+        rest: what can be read of it all the same; ``None``: nothing of use.
+        unread: the words of what could not be read, by which more may seem to be wrong.
+    """
+
+    def __init__(
+        self,
+        problems: Collection[Problem],
+        rest: Experiment | None = None,
+        unread: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__("\n".join(problem.text for problem in problems))
         self.problems = tuple(problems)
+        self.rest = rest
+        self.unread = unread
 
 
 def read_plan(source: str | Mapping[str, Any], path: str = "plan") -> Experiment:
@@ -75,11 +93,15 @@ def read_plan(source: str | Mapping[str, Any], path: str = "plan") -> Experiment
     except YamlProblem as bad:
         raise BadPlan([problem_of(bad, {})]) from None
     paths = paths_of(root)
-    try:
-        return _Reader(paths).experiment(root)
-    except Invalid as bad:
-        found = getattr(bad, "complaints", (bad,))
-        raise BadPlan([problem_of(one, paths) for one in found]) from None
+    reader = _Reader(paths)
+    rest: Experiment | None = None
+    with reader.gathering.part():
+        rest = reader.experiment(root)
+    if rest is not None and reader.gathering.is_clean:
+        return rest
+    found = sorted(reader.gathering.found, key=lambda bad: (bad.data["line"], bad.data["column"]))
+    problems = [problem_of(bad, paths) for bad in found]
+    raise BadPlan(problems, rest, frozenset(reader.unread))
 
 
 def _document(source: str | Mapping[str, Any], path: str) -> Node:
@@ -174,41 +196,84 @@ def placed(problems: Collection[Problem], source: str) -> tuple[Problem, ...]:
     return tuple(map(placed_at, problems))
 
 
+def words_of(*nodes: Node) -> Iterator[str]:
+    """All keys and texts, and the words in them."""
+    waiting = list(nodes)
+    while waiting:
+        match waiting.pop():
+            case MapNode(entries=entries, keys=keys):
+                waiting += [*entries.values(), *keys.values()]
+            case ListNode(items=items):
+                waiting += items
+            case ScalarNode(text=text):
+                yield from (text, *_WORDS.findall(text))
+
+
 class _Reader:
     """Reads one file.
 
     Args:
         paths: of the nodes, by their marks.
+
+    Attributes:
+        gathering: all that is wrong.
+        unread: the words of what could not be read.
     """
 
     def __init__(self, paths: Mapping[Mark, str]) -> None:
         self._paths = paths
         self._count = 0
         self._loops: set[str] = set()
+        self.gathering = Gathering()
+        self.unread: set[str] = set()
 
-    def experiment(self, root: Node) -> Experiment:
-        """The whole; raises Invalid: all that is wrong."""
-        gathering = Gathering()
-        fields = EXPERIMENT.begin(root, "", gathering)
-        found: dict[str, Any] = {}
-        with gathering.part():
-            found = EXPERIMENT.values(fields)
-        found["parameters"] = read_parameters(fields, gathering, name_of)
+    def experiment(self, root: Node) -> Experiment | None:
+        """As much of it as can be read; ``None``: not even what there is to read.
+
+        Raises:
+            Invalid: it is no mapping.
+        """
+        fields = EXPERIMENT.begin(root, "", self.gathering)
+        found = EXPERIMENT.values(fields, gathering=self.gathering)
+        for name, node in fields.node.entries.items():
+            known = EXPERIMENT.keys.get(name)
+            if known is None or (known.kind.read and (known.field or name) not in found):
+                self.unread.update(words_of(node))
+        with self._part_of(fields.get("format")):
+            check_format(fields)
+        with self._part_of(fields.get("parameters")):
+            own = Gathering()
+            found["parameters"] = read_parameters(fields, own, name_of)
+            own.end()
         for key, name in (
             ("steps", "steps"),
             ("finally", "finally_steps"),
             ("on_pause", "on_pause"),
             ("on_resume", "on_resume"),
         ):
-            with gathering.part():
+            with self._part_of(fields.get(key)):
                 found[name] = self._steps(fields, key, ())
         for key, table in (("log", LOG), ("watch", WATCH), ("plots", PLOT), ("resume", RESUME)):
-            with gathering.part():
+            with self._part_of(fields.get(key)):
                 found.update(self._part(fields, key, table))
-        with gathering.part():
-            self._known_loop(fields, found.get("resume"))
-        gathering.end()
-        return Experiment(**found)
+        with self._part_of(fields.get("resume")):
+            self._check_loop(fields, found)
+        roles = fields.get("roles")
+        if "roles" not in found and isinstance(roles, MapNode):
+            found["roles"] = dict.fromkeys(roles.entries, "")
+        if "roles" not in found:
+            return None
+        return Experiment(**{"name": "", "steps": (), **found})
+
+    @contextmanager
+    def _part_of(self, node: Node | None) -> Iterator[None]:
+        """What is raised inside is kept, and the words of what is read there."""
+        try:
+            yield
+        except Invalid as error:
+            self.gathering.add(error)
+            if node is not None:
+                self.unread.update(words_of(node))
 
     def _part(self, fields: Fields, key: str, table: Table[Any]) -> dict[str, Any]:
         node = fields.get(key)
@@ -225,26 +290,58 @@ class _Reader:
         name = "watches" if table is WATCH else "plots"
         return {name: each_of(items, lambda item: table.read(item, self._paths[item.mark]))}
 
-    def _known_loop(self, fields: Fields, resume: Resume | None) -> None:
+    def _check_loop(self, fields: Fields, found: dict[str, Any]) -> None:
+        resume = found.get("resume")
         if resume is not None and resume.at not in self._loops:
-            message = f"resume.at: there is no loop {resume.at}."
-            raise complaint(fields.mark_of("resume"), message, nearest(resume.at, self._loops))
+            del found["resume"]
+            if resume.at not in self.unread:
+                message = f"resume.at: there is no loop {resume.at}."
+                raise complaint(fields.mark_of("resume"), message, nearest(resume.at, self._loops))
 
-    def _steps(self, fields: Fields, key: str, loops: tuple[str, ...]) -> tuple[Step, ...]:
+    def _steps(
+        self, fields: Fields, key: str, loops: tuple[str, ...], parts: Parts | None = None
+    ) -> tuple[Step, ...]:
         node = fields.get(key)
         if node is None:
             return ()
+        if parts is not None:
+            parts[key] = ()
         if len(loops) > MOST_NESTING:
             raise complaint(node.mark, f"Steps are nested deeper than {MOST_NESTING}.")
-        owner = self._paths.get(node.mark, fields.path_of(key))
-        items = list_of(node, owner, most=MOST_STEPS)
-        return each_of(enumerate(items), lambda item: self._step(item[1], loops))
+        found = self._list(node, self._paths.get(node.mark, fields.path_of(key)), loops)
+        if parts is not None:
+            parts[key] = found
+        return found
 
-    def _step(self, node: Node, loops: tuple[str, ...]) -> Step:
-        path = self._paths[node.mark]
-        self._count += 1
+    def _list(self, node: Node, owner: str, loops: tuple[str, ...]) -> tuple[Step, ...]:
+        items = list_of(node, owner, most=MOST_STEPS)
+        self._count += len(items)
         if self._count > MOST_STEPS:
             raise complaint(node.mark, f"There are more than {MOST_STEPS} steps.")
+        return tuple(self._step(item, loops) for item in items)
+
+    def _step(self, node: Node, loops: tuple[str, ...]) -> Step:
+        """A step; in place of one that cannot be read the steps inside of it."""
+        path = self._paths[node.mark]
+        parts: Parts = {}
+        try:
+            return self._good_step(node, path, loops, parts)
+        except Invalid as error:
+            self.gathering.add(error)
+        entries = node.entries if isinstance(node, MapNode) else {}
+        self.unread.update(*(words_of(one) for key, one in entries.items() if key not in PARTS))
+        self.unread.update(_kinds(entries) or STEPS)
+        for key in PARTS & entries.keys() - parts.keys():
+            with self._part_of(entries[key]):
+                parts[key] = self._list(entries[key], f"{path}.{key}", loops)
+        return FirstStep(path=path, steps=tuple(chain.from_iterable(parts.values())))
+
+    def _good_step(self, node: Node, path: str, loops: tuple[str, ...], parts: Parts) -> Step:
+        """A step; raises Invalid: all that is wrong with it, the steps inside of it apart.
+
+        Args:
+            parts: takes the steps inside of it, by their keys.
+        """
         entries = map_of(node, f"{path}: a step").entries
         kinds = _kinds(entries)
         if len(kinds) != 1:
@@ -256,27 +353,27 @@ class _Reader:
         table = STEPS[kind]
         gathering = Gathering()
         fields = table.begin(node, path, gathering)
-        found: dict[str, Any] = {"path": path}
+        found: dict[str, Any] = {"path": path, **table.values(fields, gathering=gathering)}
         with gathering.part():
-            found.update(table.values(fields))
-        with gathering.part():
-            found.update(self._special(kind, fields, loops))
+            found.update(self._special(kind, fields, loops, parts))
         gathering.end()
         step: Step = table.model(**found)
         return step
 
-    def _special(self, kind: str, fields: Fields, loops: tuple[str, ...]) -> dict[str, Any]:
+    def _special(
+        self, kind: str, fields: Fields, loops: tuple[str, ...], parts: Parts
+    ) -> dict[str, Any]:
         """What the keys of a step say that hang on others, or hold steps."""
         match kind:
             case "command" | "poll":
                 return self._target(fields, kind)
             case "for" | "repeat":
-                return self._loop(kind, fields, loops)
+                return self._loop(kind, fields, loops, parts)
             case "if":
-                steps = {"then": self._steps(fields, "then", loops)}
-                return {**steps, "otherwise": self._steps(fields, "else", loops)}
+                steps = {"then": self._steps(fields, "then", loops, parts)}
+                return {**steps, "otherwise": self._steps(fields, "else", loops, parts)}
             case "first":
-                return {"steps": self._steps(fields, "first", loops)}
+                return {"steps": self._steps(fields, "first", loops, parts)}
             case "leave":
                 return self._leave(fields, loops)
             case "ask":
@@ -306,7 +403,9 @@ class _Reader:
             raise complaint(node.mark, f"{owner}: a command step names no field.", remedy)
         return found
 
-    def _loop(self, kind: str, fields: Fields, loops: tuple[str, ...]) -> dict[str, Any]:
+    def _loop(
+        self, kind: str, fields: Fields, loops: tuple[str, ...], parts: Parts
+    ) -> dict[str, Any]:
         node = fields.need(kind)
         name = name_of(node, fields.name_of(kind))
         if name in self._loops:
@@ -318,19 +417,19 @@ class _Reader:
             with gathering.part():
                 found["kind"], found["values"] = _range_of(fields)
             with gathering.part():
-                found["finally_steps"] = self._steps(fields, "finally", loops)
+                found["finally_steps"] = self._steps(fields, "finally", loops, parts)
             with gathering.part():
                 _check_moving(fields)
         with gathering.part():
             fields.need("steps")
-            found["steps"] = self._steps(fields, "steps", (*loops, name))
+            found["steps"] = self._steps(fields, "steps", (*loops, name), parts)
         gathering.end()
         return found
 
     def _leave(self, fields: Fields, loops: tuple[str, ...]) -> dict[str, Any]:
         node = fields.need("leave")
         loop = text_of(node, fields.name_of("leave"), most=64)
-        if loop not in loops:
+        if loop not in loops and loop not in self.unread:
             message = f"{fields.owner}: this step stands in no loop {loop}."
             remedy = nearest(loop, loops) if loops else "Only a step inside a loop can leave it."
             raise complaint(node.mark, message, remedy)

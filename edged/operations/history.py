@@ -78,7 +78,7 @@ class History:
         )
         # Who asks for more than usual gets more than usual.
         times = max(1, integer_of(arguments, "limit") // DEFAULT_LIMIT)
-        told = [_row(row) for row in found.rows]
+        told = [_row(row, met) for row, met in zip(found.rows, found.met, strict=True)]
         around = {"rows": [], "more": True, "next_before": sys.maxsize}
         rows = fitting(told, around, times * ANSWER_BYTES)
         more = found.has_more or len(rows) < len(told)
@@ -101,7 +101,8 @@ class History:
         return self.permissions.allows_tool(caller, row.tool, row.scope, self.plain_name(row.tool))
 
 
-def _row(row: AuditRow) -> dict[str, Any]:
+def _row(row: AuditRow, met: int) -> dict[str, Any]:
+    """A call; of what a run did by itself the newest, and for how many it stands at least."""
     told: dict[str, Any] = {
         "time_ms": row.time_ms,
         "who": who_of(row.client, row.remote, row.subject, route=row.route),
@@ -115,6 +116,7 @@ def _row(row: AuditRow) -> dict[str, Any]:
     }
     if row.on_behalf_of:
         told["run_id"] = row.on_behalf_of
+        told["stands_for"] = met
     return told
 
 

@@ -20,7 +20,7 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
 from edged.instruments.unit_state import StateOf
 from edged.record import record
-from edged.runs.ports import NewId, Perform, Precheck
+from edged.runs.ports import Judge, NewId, Perform
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 from edged.sdk.specs import WrapperSpec
 from edged.store.audit.book import Audit, Retention
@@ -182,6 +182,6 @@ class Bench:
     pool: InstrumentPool
     new_id: NewId
     perform: Perform
-    precheck: Precheck
+    precheck: Judge
     tell: Tell
     state_of: StateOf

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import Failed
 from edged.instruments.instrument import Instrument
-from edged.profiles.abort import not_staying, proofs_of
 from edged.profiles.format.connection_facts import connection_facts
-from edged.profiles.model import AbortStep, Profile
-from edged.profiles.owner_rules import UnitRules
 from edged.record import record
 from edged.runs.run import Run
 from edged.runs.units import unit_of_instrument
@@ -28,23 +25,6 @@ from edged.store.journal import Journal, JournalEntry, JournalKind
 HEARTBEAT_S: Final = 20.0
 """How often the journal hears of work that has nothing to write: its age is what counts after a
 crash (ABORT_AFTER_CRASH_SEC)."""
-
-
-def clean_up_of(
-    profile: Profile | None, rules: UnitRules, steps: Sequence[AbortStep]
-) -> dict[str, Any]:
-    """What makes it safe after a crash: the lines but for what its owner lets stay on, and proofs.
-
-    Args:
-        steps: what is sent to make it safe in this life.
-    """
-    left = not_staying(profile, steps, rules.may_stay_on)
-    proofs = proofs_of(profile, left) if profile is not None else ()
-    return {
-        "abort": [step.send for step in left],
-        "stays": [step.send for step in steps if step not in left],
-        "proofs": [proof.to_json() for proof in proofs],
-    }
 
 
 def work_of(caller: Caller, instrument: Instrument) -> dict[str, Any]:

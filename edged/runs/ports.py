@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
+from edged.errors import EdgedError
 from edged.runs.recordings.checks import Check
 from edged.runs.run_head import RunHead
 from edged.yaml.tree import Scalar
@@ -22,13 +23,25 @@ NewId = Callable[[], str]
 """A fresh action id, unique in the audit."""
 
 
-class Precheck(Protocol):
-    """Judges an action as the path would, and sends nothing."""
+Precheck = Callable[[Action], tuple[str, ...]]
+"""Judges an action as the path would, and sends nothing: the lines that would be sent.
 
-    def __call__(self, action: Action) -> tuple[str, ...]:
-        """The lines that would be sent; raises what ``Perform`` would have put into the outcome.
+Raises what ``Perform`` would have put into the outcome. What only lacks a person's yes raises
+NeedsApproval, last of all.
+"""
 
-        What only lacks a person's yes raises NeedsApproval, last of all.
+
+class Judge(Protocol):
+    """``Precheck``, for who wants to know all that is in the way."""
+
+    def __call__(
+        self, action: Action, conflicts: list[EdgedError] | None = None
+    ) -> tuple[str, ...]:
+        """The same.
+
+        Args:
+            conflicts: takes what stands in the way just now, a missing yes last, which is raised
+                without it.
         """
         ...
 

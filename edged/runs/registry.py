@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
@@ -24,6 +25,7 @@ from edged.runs.ports import Recorder, RunLeases
 from edged.runs.run import Ending, Run
 from edged.runs.run_head import RunKind, RunNow
 from edged.runs.states import RunEvent
+from edged.runs.wording import ASK_FIRST
 from edged.schema.fields import nearest
 
 FIRST_RETRY_S: Final = 0.25
@@ -36,6 +38,7 @@ IsMeant = Callable[[str], bool]
 EVERY_KIND: Final[Collection[RunKind]] = frozenset(RunKind)
 
 R = TypeVar("R", bound=Run)
+T = TypeVar("T")
 
 log = structlog.get_logger("edged.runs")
 
@@ -49,7 +52,7 @@ class Registry:
 
     Attributes:
         journal: where a run is found after a crash.
-        kinds: what starts and stops runs of each kind.
+        kinds: what starts and stops runs of each kind; whoever makes it enters it here.
         halts: how often everything was stopped: a run that was being prepared meanwhile must not
             begin. ``halted_by`` is the cause of the last time.
         is_closing: the daemon stops.
@@ -60,7 +63,7 @@ class Registry:
         self.recorder = recorder
         self.notes = notes
         self.journal = RunJournal(journal=bench.store.journal, clock=bench.clock)
-        self.kinds: dict[RunKind, RunsOfKind[Any]] = {}
+        self.kinds: dict[RunKind, Late[Any]] = {}
         self.halts, self.halted_by = 0, ENGINE_STOPPED
         self.is_closing = False
         # By id, in the order of their start, those whose life is not over.
@@ -103,6 +106,14 @@ class Registry:
             and not run.ended.is_set()
             and (is_meant is None or any(map(is_meant, run.units)))
         ]
+
+    def running(self, kind: RunKind) -> tuple[dict[str, Any], ...]:
+        """Each of a kind that is under way, as get_status has it."""
+        # Mostly nothing runs, and get_status asks every kind.
+        if not self.going_runs:
+            return ()
+        now_s = self.bench.clock.monotonic()
+        return tuple(run.entry(now_s) for run in self.under_way(kinds={kind}))
 
     def known(self, kind: RunKind) -> list[Run]:
         """All that are remembered: first those that are over."""
@@ -358,6 +369,54 @@ class Registry:
         }
 
 
+class Late(Generic[T]):
+    """What runs work with and an idle engine does not need: it is made when it is first used.
+
+    Args:
+        module: imported before it is made, on a thread: other work of the loop cannot wait so long.
+        make: makes it.
+
+    Attributes:
+        made: ``None`` until then.
+    """
+
+    def __init__(self, runs: Registry, module: str, make: Callable[[], T]) -> None:
+        self._runs = runs
+        self._module = module
+        self._make = make
+        self.made: T | None = None
+
+    @classmethod
+    def of(cls, runs: Registry, made: T) -> Late[T]:
+        """One that is there already."""
+        late = cls(runs, "", lambda: made)
+        late.made = made
+        return late
+
+    async def come(self) -> T:
+        """It, once it is there.
+
+        Raises:
+            Failed: CANCELLED, what it was wanted for was stopped while it was made.
+        """
+        if self.made is None:
+            halts = self._runs.halts
+            await asyncio.to_thread(importlib.import_module, self._module)
+            if halts != self._runs.halts:
+                raise Failed(
+                    f"{self._runs.halted_by.sentence} Nothing was sent.",
+                    code=ErrorCode.CANCELLED,
+                    remedy=ASK_FIRST,
+                )
+        return self.get()
+
+    def get(self) -> T:
+        """The same, at once."""
+        if self.made is None:
+            self.made = self._make()
+        return self.made
+
+
 class RunsOfKind(Generic[R]):
     """What starts runs of one kind and answers for them; how they live is the registry's."""
 
@@ -366,7 +425,6 @@ class RunsOfKind(Generic[R]):
     def __init__(self, runs: Registry) -> None:
         self._runs = runs
         self._bench = runs.bench
-        runs.kinds[self.kind] = self
 
     def subscribe(self, listener: Callable[[Any], None]) -> Callable[[], None]:
         """Call ``listener`` on the loop with all news of this kind; returns what ends that."""

@@ -249,6 +249,10 @@ class Run:
             self.words, self.state, event, is_clean_up_failed=is_clean_up_failed
         )
 
+    def entry(self, now_s: float) -> dict[str, Any]:
+        """Its entry in get_status; ``now_s`` is monotonic."""
+        raise NotImplementedError
+
     def notes(self, now_s: float, /) -> list[str]:
         """What is true of its rows and misleads who does not know it; ``now_s`` is monotonic."""
         raise NotImplementedError

@@ -132,18 +132,21 @@ class Table(Generic[M]):
             return None
         return key.kind.read(fields, name, node, names)
 
-    def values(self, fields: Fields, names: Collection[str] = ()) -> dict[str, Any]:
+    def values(
+        self, fields: Fields, names: Collection[str] = (), gathering: Gathering | None = None
+    ) -> dict[str, Any]:
         """What the keys say that need no other ones, by the model's field.
 
         Args:
             fields: the mapping.
             names: what templates and expressions may use.
+            gathering: keeps what would be raised; the other keys are given all the same.
 
         Raises:
             Invalid: keys that are required are missing, or values break rules; all of them.
         """
         found: dict[str, Any] = {}
-        gathering: Gathering | None = None
+        is_kept = gathering is not None
         entries = fields.node.entries
         for name, key in self.keys.items():
             read = key.kind.read
@@ -158,7 +161,7 @@ class Table(Generic[M]):
             except Invalid as error:
                 gathering = gathering or Gathering()
                 gathering.add(error)
-        if gathering is not None:
+        if gathering is not None and not is_kept:
             gathering.end()
         return found
 

@@ -24,7 +24,7 @@ from edged.discovery.registering import Knowledge
 from edged.engine.rehearsal import TwinCore, _config_in, _knowledge_of
 from edged.engine.rehearsals import RealUnit
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.experiments.registry import Experiments
 from edged.transports.in_memory import FarEnd, InMemoryLink, Joined
 from edged_sim.twins import Twins, open_twins
@@ -62,7 +62,7 @@ class Life:
 
     @property
     def experiments(self) -> Experiments:
-        found: Experiments = self.core.work.experiments
+        found: Experiments = self.core.work.experiments.get()
         return found
 
     def die(self) -> None:
@@ -118,7 +118,8 @@ class _Core(TwinCore):
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
         await super().start(parts)
         await self._work.clean_up()
-        self._work.experiments.left.start(parts)
+        if (experiments := self._work.experiments.made) is not None:
+            experiments.left.start(parts)
 
 
 class Lives:

@@ -113,6 +113,8 @@ async def test_a_sweep_in_the_way_is_told_with_who_started_it(engine: Engine) ->
     (step,) = [row for row in steps if row["command"] == "set_voltage"]
     assert step["parameters"] == {"channel": 2, "voltage": stopped["set_value"]}
     assert step["who"] == running["who"]
+    assert step["stands_for"] >= 4
+    assert not any("stands_for" in row for row in rows if "run_id" not in row)
 
 
 @promise("bench.history")

@@ -18,15 +18,15 @@ from edged.actions.caller import Caller, Route
 from edged.engine.virtual_time import VirtualClock
 from edged.errors import EdgedError
 from edged.profiles.bench_file import parse_bench
-from edged.profiles.confirm import ConfirmRule
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.confirm import ConfirmRule, Way
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.recordings.data_nc import valid_rows
 from edged.runs.recordings.reader import verdicts_of_run
 from edged.runs.recordings.registry import Recording
 from edged.runs.wording import stopped_by
 from tests.bench.engine import Engine
 from tests.bench.engine_process import engine_process
-from tests.bench.lives import Life, Lives, control, in_virtual_time, started, until
+from tests.bench.lives import Life, Lives, action, control, in_virtual_time, started, until
 from tests.bench.shipped import shipped_library
 from tests.bench.sim_bench import running_bench
 from tests.bench.waiting import wait_for
@@ -195,6 +195,24 @@ def test_a_crash_of_what_was_resumed_is_as_the_first(
     async def work(clock: VirtualClock) -> None:
         bench, life, run_id = await crashed_at(tmp_path, clock, dies_at, mapped("v_d"))
         assert_is_as_without_a_crash(bench, life, run_id)
+
+    in_virtual_time(work)
+
+
+def test_a_row_of_a_first_step_is_there_once(tmp_path: Path) -> None:
+    plan = mapped()
+    plan["steps"][0]["first"].append({"measure": {"dark": "m.measure_dc_voltage"}})
+
+    async def work(clock: VirtualClock) -> None:
+        _, life, run_id = await crashed_at(tmp_path, clock, (60,), plan)
+        told = life.experiments.status(run_id)
+        assert (told["state"], told["done"], told["total"]) == ("completed", 25, 25)
+        rows, meta, folder = recorded(life.directory, run_id)
+        assert [row["attempt"] for row in rows if row["dark"]] == ["1"]
+        events = (folder / "events.jsonl").read_text().splitlines()
+        (again,) = (event for event in events if "row_again" in event)
+        assert "dark" in again
+        assert len(list(valid_rows(folder, meta))) == 25
 
     in_virtual_time(work)
 
@@ -388,9 +406,10 @@ def test_an_approval_survives_a_crash_only_where_the_owner_says_so(tmp_path: Pat
             run_id = await started(life, mapped(ask=True), approval_id="ask-1")
             await life.died.wait()
         async with bench.life() as life:
+            with pytest.raises(EdgedError, match="was denied"):
+                await asked_again(life, run_id, is_yes=False)
             says = "has ended with the crash: the owner of psu1 does not let it survive one"
-            with pytest.raises(EdgedError, match=says):
-                await control(life, run_id, "resume")
+            assert says in (await control(life, run_id, "status"))["reason"]
         bench.rules["psu1"] = replace(ASKING, approval_survives_crash=True)
         async with bench.life() as life:
             life.dies_at = life.sent + 30
@@ -398,6 +417,39 @@ def test_an_approval_survives_a_crash_only_where_the_owner_says_so(tmp_path: Pat
             await life.died.wait()
         async with bench.life() as life:
             await control(life, run_id, "resume")
+            await until(life, partial(is_over, life, run_id))
+            assert_is_as_without_a_crash(bench, life, run_id)
+
+    in_virtual_time(work)
+
+
+async def asked_again(life: Life, run_id: str, *, is_yes: bool) -> dict[str, Any]:
+    """Resume a run whose approval is lost; a person at the bench answers so."""
+    resuming = asyncio.create_task(control(life, run_id, "resume"))
+    await until(life, life.core._approvals.listed)
+    (question,) = life.core._approvals.listed()
+    assert run_id in str(question)
+    await life.core._approvals.answer(
+        question["approval_id"], is_yes=is_yes, way=Way.CLI, by="anna"
+    )
+    return await resuming
+
+
+@promise("experiment.resume-only-if")
+def test_who_resumes_a_run_whose_approval_is_lost_is_asked_for_another(tmp_path: Path) -> None:
+    async def work(clock: VirtualClock) -> None:
+        bench = Lives(tmp_path, clock, UNITS)
+        bench.rules["psu1"] = ASKING
+        async with bench.life() as life:
+            life.dies_at = life.sent + 60
+            run_id = await started(life, mapped(ask=True), approval_id="ask-1")
+            await life.died.wait()
+        async with bench.life() as life:
+            left = life.experiments.left.get(run_id)
+            assert left is not None
+            assert (await asked_again(life, run_id, is_yes=True))["state"] == "running"
+            with pytest.raises(EdgedError, match="ended already"):
+                await life.experiments.left.resume(action(life.core), left)
             await until(life, partial(is_over, life, run_id))
             assert_is_as_without_a_crash(bench, life, run_id)
 
@@ -414,8 +466,9 @@ def test_an_approval_lasts_no_longer_than_it_would_have_without_a_crash(tmp_path
             await life.died.wait()
         async with bench.life() as life:
             await asyncio.sleep(3_600)
-            with pytest.raises(EdgedError, match="its time is over"):
-                await control(life, run_id, "resume")
+            with pytest.raises(EdgedError, match="was denied"):
+                await asked_again(life, run_id, is_yes=False)
+            assert "its time is over" in (await control(life, run_id, "status"))["reason"]
 
     in_virtual_time(work)
 

@@ -386,3 +386,18 @@ def test_a_power_cycle_ends_connections_and_loses_what_is_not_kept() -> None:
             assert line.ends()
         assert bench.ask("psu1", "OUTP:PROT:WDOG?") == "0"
         assert not bench.state("psu1")["ch1"]["is_on"]
+
+
+def test_instruments_are_where_they_were_unless_somebody_else_is_there(tmp_path: Path) -> None:
+    kept = ("--instruments", "psu1,dmm1", "--keep-ports", str(tmp_path / "ports.json"))
+    with running_bench(*kept) as bench:
+        addresses = [bench.address("psu1"), bench.address("dmm1")]
+    with running_bench(*kept) as bench:
+        assert [bench.address("psu1"), bench.address("dmm1")] == addresses
+    port = int(addresses[0].split("::")[2])
+    with socket.create_server(("127.0.0.1", port)), running_bench(*kept) as bench:
+        assert bench.address("psu1") != addresses[0]
+        assert bench.address("dmm1") == addresses[1]
+    (tmp_path / "ports.json").write_text('{"psu1": "x", "dmm1": 70000}')
+    with running_bench(*kept) as bench:
+        assert bench.address("psu1")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from edged.actions.caller import Approval
 from edged.actions.envelope import Allowed, Envelope, EnvelopeRow, OpenEnvelope
 from edged.clock import Clock
-from edged.experiments.check import LONGEST_H, MOST_SENT, Asked, Checked
+from edged.experiments.checked import LONGEST_H, MOST_SENT, Asked, Checked
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command
 from edged.runs.units import unit_of_instrument

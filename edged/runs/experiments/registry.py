@@ -21,19 +21,21 @@ from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
-from edged.experiments.check import Checked, PlanCheck, answer_unit
+from edged.experiments.check import PlanCheck
+from edged.experiments.checked import Checked
 from edged.experiments.model import AskStep, AskType, Experiment
-from edged.experiments.problem import Problem
+from edged.experiments.problem import MOST_PROBLEMS, Problem
 from edged.experiments.reading import BadPlan, read_plan
+from edged.experiments.targets import answer_unit
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
+from edged.profiles.owner_rules import clean_up_of
 from edged.runs.experiments.bounds import envelope_of, hours_of
 from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
 from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
-from edged.runs.journal import clean_up_of
 from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
@@ -123,10 +125,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
             file: the name of the saved one that it is.
             is_begun: a part of it was done before a crash: how often that was counts already.
         """
+        bad: BadPlan | None = None
         try:
             experiment = await asyncio.to_thread(read_plan, source)
-        except BadPlan as bad:
-            return None, bad.problems
+        except BadPlan as unread:
+            if unread.rest is None:
+                return None, unread.problems
+            bad, experiment = unread, unread.rest
         # What a person has approved is compared as a whole; see ``start``.
         caller = replace(action.caller, approval=None)
         view = View(
@@ -136,18 +141,18 @@ class Experiments(RunsOfKind[ExperimentRun]):
             scope=experiment.name,
             plan=self._new_plan(),
         )
-        work = PlanCheck(experiment, view, roles, parameters)
+        work = PlanCheck(experiment, view, roles, parameters, bad.unread if bad else ())
         work.bind()
         await asyncio.to_thread(work.look_through)
-        for number, one in enumerate(tuple(work.to_judge.values()), 1):
+        for number, one in enumerate(work.to_judge, 1):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
         if not is_begun:
             work.spend()
         checked = work.result()
-        if checked is None:
-            return None, tuple(work.problems)
+        if bad is not None or checked is None:
+            return None, (*(bad.problems if bad else ()), *work.problems)[:MOST_PROBLEMS]
         plan = Plan(
             plan_id=plan_id_of(checked, source),
             source=source,
@@ -240,11 +245,11 @@ class Experiments(RunsOfKind[ExperimentRun]):
         except Failed:
             self._leases.end(run.run_id)
             raise
-        self._tell_of_approval(run, "approval.used", f"{run.run_id} of {again.plan_id} runs by it")
         self._begin(run, again)
         return run
 
     def _begin(self, run: ExperimentRun, plan: Plan, position: Position = NOWHERE) -> None:
+        self._tell_of_approval(run, "approval.used", f"{run.run_id} of {plan.plan_id} runs by it")
         self._runs.add(run)
         self._runs.live(run, self._life(run, plan, position))
 
@@ -623,14 +628,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
     def _refuse_over(self, run: ExperimentRun) -> None:
         if run.state in OVER:
             raise Conflict(f"{run.run_id} is over: it is {run.status}.")
-
-    def running(self) -> tuple[dict[str, Any], ...]:
-        """Each that is under way, as get_status has it."""
-        going = self._going()
-        if not going:
-            return ()
-        now = self._bench.clock.monotonic()
-        return tuple(run.summary(now) for run in going)
 
 
 def columns_of(checked: Checked) -> tuple[Column, ...]:

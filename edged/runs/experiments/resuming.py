@@ -300,14 +300,8 @@ class LeftRuns:
             Refused: NEEDS_APPROVAL.
             Failed: its units cannot be made safe first, or its recording cannot go on.
         """
-        never, place = left.why_not(), left.position
-        if left.error:
-            raise Conflict(f"{left.run_id} is over: it is failed.")
-        if never:
-            raise Conflict(
-                f"{left.run_id} has nothing to resume: {never}.",
-                remedy="Abort it: its finally steps run then. Start the plan again.",
-            )
+        self._refuse_ended(left)
+        place = left.position
         with self._taken(left):
             halts = self._registry.halts
             try:
@@ -318,6 +312,34 @@ class LeftRuns:
                 raise
             self._go(run, plan, left, place)
         return run
+
+    async def to_approve(self, action: Action, left: LeftRun) -> Plan | None:
+        """Its plan, where a person has to say yes before it goes on.
+
+        Raises:
+            Conflict, Invalid: as ``resume``.
+        """
+        self._refuse_ended(left)
+        plan: Plan | None = None
+        try:
+            self._check_units(left)
+            plan = await self._plan(action, left)
+            self._approve(self._new_run(action, plan, left.run_id), plan, left)
+        except EdgedError as refused:
+            left.refused = refused.message
+            if refused.code is ErrorCode.NEEDS_APPROVAL:
+                return plan
+            raise
+        return None
+
+    def _refuse_ended(self, left: LeftRun) -> None:
+        if left.error:
+            raise Conflict(f"{left.run_id} is over: it is failed.")
+        if never := left.why_not():
+            raise Conflict(
+                f"{left.run_id} has nothing to resume: {never}.",
+                remedy="Abort it: its finally steps run then. Start the plan again.",
+            )
 
     async def abort(self, action: Action, left: LeftRun, cause: Cause) -> ExperimentRun | None:
         """End it: ``finally`` of each loop that was open runs, then that of the plan.
@@ -347,7 +369,7 @@ class LeftRuns:
 
     @contextlib.contextmanager
     def _taken(self, left: LeftRun) -> Iterator[None]:
-        if left.is_taken:
+        if left.is_taken or self._left.get(left.run_id) is not left:
             raise Conflict(f"{left.run_id} is being resumed or ended already.")
         left.is_taken = True
         try:
@@ -379,6 +401,9 @@ class LeftRuns:
                 await self._leases.take(run.run_id, run.caller, units, hours)
                 undo.callback(self._leases.end, run.run_id)
             await self._make_safe(run, left)
+            if action.caller.approval is not None:
+                told = approval_told(run.caller.approval, self._bench.clock.wall_ms())
+                await self._bench.store.journal.update(run.run_id, told, is_durable=True)
             undo.pop_all()
         return run, plan
 
@@ -430,7 +455,9 @@ class LeftRuns:
         return plan
 
     def _approve(self, run: ExperimentRun, plan: Plan, left: LeftRun) -> None:
-        """A person's yes holds on if the owners of all units that ask for one allow that.
+        """Who has it go on may bring a person's yes.
+
+        The one by which it began holds on if the owners of all units that ask for one allow that.
 
         Raises:
             Refused: NEEDS_APPROVAL.
@@ -439,6 +466,11 @@ class LeftRuns:
             return
         asking = [self._bench.pool.get(unit_id) for unit_id in plan.asks]
         planned = run.caller.approval.envelope if run.caller.approval is not None else None
+        given = run.action.caller.approval
+        if planned and given and given.envelope:
+            if given.envelope.envelope.rows == planned.envelope.rows:
+                return
+            raise Conflict(f"What {left.run_id} may send has changed since it was approved.")
         approval = planned and approval_left(
             left.entry.payload, planned.envelope, asking, self._bench.clock
         )
@@ -449,8 +481,8 @@ class LeftRuns:
                 f"The approval of {left.run_id} has ended with the crash: "
                 f"{why if ended else 'its time is over, or it was of something else'}.",
                 code=ErrorCode.NEEDS_APPROVAL,
-                remedy="Abort it and start it again: then a person is asked. "
-                "approval_survives_crash of the bench file changes that.",
+                remedy="Resume it: then a person is asked. approval_survives_crash of the bench "
+                "file changes that.",
             )
         run.caller = replace(run.caller, approval=approval)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from edged.actions.action import Purpose
 from edged.actions.outcome import Outcome
 from edged.errors import NeedsApproval
-from edged.experiments.check import Checked, Span
+from edged.experiments.checked import Checked, Span
 from edged.experiments.model import AskStep, Experiment
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Step
@@ -137,6 +137,7 @@ class PlanRun(Run):
         waiting: of a step that waits or looks; set when that is to be skipped.
         going: clear while it is paused.
         is_safe_only: of ``finally`` only safe commands are done.
+        is_again: what ``first`` steps did before a crash they do again: its rows are there.
         unsafe_step: the step of ``finally`` that is under way and is no safe command.
         wanted: set once somebody wants something of it while it waits.
         reports: the files of its reports that are written.
@@ -173,6 +174,7 @@ class PlanRun(Run):
     ended_s: float | None = None
     said: list[str] = field(default_factory=list)
     is_safe_only: bool = False
+    is_again: bool = False
     unsafe_step: asyncio.Future[None] | None = None
 
     @property
@@ -301,6 +303,9 @@ class ExperimentRun(PlanRun):
         return self.rows
 
     async def take_row(self, row: Mapping[str, Any]) -> None:
+        if self.is_again:
+            self.take_event("row_again", row)
+            return
         now = {loop.name: loop for loop in self.loops}
         cells = {name: loop.value for name, loop in now.items() if name in self.columns} | {**row}
         self.rows += 1
@@ -363,8 +368,8 @@ class ExperimentRun(PlanRun):
             told["under_test"] = self.under_test.told() if self.under_test else None
         return told
 
-    def summary(self, now_s: float) -> dict[str, Any]:
-        """How it stands, as get_status has it."""
+    def entry(self, now_s: float) -> dict[str, Any]:
+        """Its entry in get_status."""
         elapsed = self.elapsed_s(now_s)
         return {
             "run_id": self.run_id,

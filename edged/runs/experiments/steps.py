@@ -19,7 +19,6 @@ from typing import Any, Final
 from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
-from edged.experiments.check import arguments_of, set_parameter
 from edged.experiments.model import (
     AskStep,
     AskType,
@@ -41,6 +40,7 @@ from edged.experiments.model import (
     Value,
     way_to,
 )
+from edged.experiments.targets import arguments_of, set_parameter
 from edged.profiles.answers import parse_answer
 from edged.profiles.expr import compile_expression, names_in
 from edged.profiles.model import (
@@ -214,7 +214,11 @@ class Steps:
             await self.do_all(step.steps)
             return
         way, self._way = self._way, {}
-        await self.do_all(step.steps)
+        self._run.is_again = True
+        try:
+            await self.do_all(step.steps)
+        finally:
+            self._run.is_again = False
         self._way = way
 
     async def clean_up_loops(self) -> EdgedError | None:

@@ -1,4 +1,4 @@
-"""The bench as the check of a plan sees it; see ``edged.experiments.check.BenchView``."""
+"""The bench as the check of a plan sees it; see ``edged.experiments.checked.BenchView``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import field, replace
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Caller
-from edged.errors import ErrorCode, NeedsApproval, NotFound
-from edged.experiments.check import Judgement, RoleUnit
+from edged.errors import EdgedError, ErrorCode, NeedsApproval, NotFound
+from edged.experiments.checked import Judgement, RoleUnit
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, SweepPlan
 from edged.record import record
@@ -67,24 +67,25 @@ class View:
         is_step: bool,
         is_last: bool,
         ranged: frozenset[str],
+        conflicts: list[EdgedError],
     ) -> tuple[str, ...]:
         action = self._action(unit, command, values, is_step=is_step, is_last=is_last)
-        try:
-            return self.bench.precheck(replace(action, ranged=ranged))
-        except NeedsApproval as needed:
-            # Who starts it is asked about all of it at once.
-            self.asks.setdefault(unit.id, needed)
-            return needed.lines
+        found: list[EdgedError] = []
+        lines = self.bench.precheck(replace(action, ranged=ranged), found)
+        for conflict in found:
+            if isinstance(conflict, NeedsApproval):
+                # Who starts it is asked about all of it at once.
+                self.asks.setdefault(unit.id, conflict)
+            else:
+                conflicts.append(conflict)
+        return lines
 
     def spend(self, one: Judgement, at_s: float, count: int, every_s: float) -> None:
         if not self._units[one.unit.id].rules.budget:
             return
         given = {"is_step": one.is_step, "is_last": one.is_last}
         action = self._action(one.unit, one.command, one.values, **given)
-        try:
-            lines = self.bench.precheck(action)
-        except NeedsApproval as needed:
-            lines = needed.lines
+        lines = self.bench.precheck(action, [])
         self.plan.add(action, lines, at_s, count=count, every_s=every_s)
 
     def _action(

@@ -79,7 +79,7 @@ class RunReports:
         self, wanted: Report, over: Collection[tuple[str, int]] | None
     ) -> None:
         """Write those of the units that are over; ``None``: all are, and the run is."""
-        forms = [form for form in wanted.formats if form != "html"]
+        forms = [form for form in wanted.formats if form != "html" or wanted.per == "unit"]
         if forms:
             async with self._turn:
                 await self._noting(" and ".join(forms), self._write_files(wanted, over))
@@ -123,9 +123,11 @@ def verdict_files(
         Failed: RECORDING_FAILED, it cannot be read, or has no checks.
     """
     from edged.runs.recordings.unit_reports import junit, openhtf, unit_name  # with xml
+    from edged.runs.report.unit_page import unit_page
 
     meta, results = verdicts_of_run(root, run_id)
-    if over is None and not any(result.checks for result in results):
+    judges = any(form != "html" for form in wanted.formats)
+    if over is None and judges and not any(result.checks for result in results):
         raise Failed("no check ran.", code=ErrorCode.RECORDING_FAILED)
     found: dict[str, str] = {}
     for number, result in enumerate(results, 1):
@@ -134,6 +136,9 @@ def verdict_files(
             continue
         if "junit" in wanted.formats and wanted.per == "unit" and f"{stem}.xml" not in known:
             found[f"{stem}.xml"] = junit(meta, [result])
+        is_page = "html" in wanted.formats and wanted.per == "unit" and bool(result.unit)
+        if is_page and f"{stem}.html" not in known:
+            found[f"{stem}.html"] = unit_page(meta, result)
         if "openhtf" in wanted.formats and f"{stem}.json" not in known:
             found[f"{stem}.json"] = f"{json.dumps(openhtf(meta, result))}\n"
     if "junit" in wanted.formats and wanted.per == "run" and over is None:

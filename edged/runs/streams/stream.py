@@ -78,12 +78,12 @@ class Stream(Run):
         if self.state is not RunState.RUNNING or self.ending is not None or self.task is None:
             return
         self.ending, self.reason = ending, ending.cause.reason or CALLER_GONE.reason
-        if self.is_waiting:
-            self.task.cancel(ending.cause)
-        elif self.sink is not None:
+        if self.body is not None and self.is_waiting:
+            self.body.cancel(ending.cause)
+        elif self.body is not None:
             grace_s = min(self.interval_ms / 1000, LONGEST_GRACE_S)
             loop = asyncio.get_running_loop()
-            self.cutter = loop.call_later(grace_s, self.task.cancel, ending.cause)
+            self.cutter = loop.call_later(grace_s, self.body.cancel, ending.cause)
 
     def fade(self, newer: int) -> None:
         if newer >= POINTS_REMEMBERED:

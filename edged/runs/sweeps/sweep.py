@@ -17,9 +17,9 @@ from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.action import Purpose, SendLines, StartSweep
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.owner_rules import clean_up_of
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
-from edged.runs.journal import clean_up_of
 from edged.runs.notes import Pace, PointNotes, why_slower
 from edged.runs.run import AbortReport, Ending, Run
 from edged.runs.states import SWEEP, RunEvent, RunState

@@ -3,8 +3,9 @@
 A call leaves an intent and an end, or an end alone, or a refusal; the later row tells all that the
 earlier one does, so it is the one that is shown. What a run does by itself (the steps of a sweep or
 a sequence, the points of a stream) is folded: of each command of a run on an instrument the newest
-row stands for all. Nothing is indexed but the number of a row: a search walks back from the newest,
-some rows at a time, so that others are served between, and ends at the first page that is too old.
+row stands for all, and says how many were met. Nothing is indexed but the number of a row: a search
+walks back from the newest, some rows at a time, so that others are served between, and ends at the
+first page that is too old.
 """
 
 from __future__ import annotations
@@ -48,11 +49,13 @@ class CallFilter:
 class Calls(NamedTuple):
     """Calls, the newest first; ``has_more``: there are, or may be, older ones that fit.
 
-    Those are told by ``before`` = ``next_before``.
+    Those are told by ``before`` = ``next_before``. ``met``: for how many calls of its run each row
+    stands, one that is no run's for itself; more of them may be older.
     """
 
     rows: list[AuditRow]
     has_more: bool
+    met: list[int]
     next_before: int = 0
 
 
@@ -80,29 +83,43 @@ async def find_calls(
         Failed: STORE_FAILED, the database cannot be read.
     """
     found: list[AuditRow] = []
-    seen: set[tuple[str, str, str]] = set()
+    # So many calls were met so far.
+    seen: dict[_Key, int] = {}
     until_s = clock.monotonic() + LONGEST_S
+
+    def met() -> list[int]:
+        return [max(1, seen[_key(row)]) for row in found]
+
     # Some rows above: what is newer than was asked for is known by them.
     next_seq = wanted.before + ROWS_LOOKED_AT if wanted.before else None
     while next_seq != 0:
         page = await database.read(_page_before(wanted, next_seq))
         for row in page.rows:
-            run = row.on_behalf_of or row.parent_id
-            key = (run, row.instrument, row.command) if run else (row.action_id, "", "")
-            if key in seen:
-                continue
+            key = _key(row)
+            is_known = key in seen
             # Also of what is newer than was asked for: an earlier row of such a call tells less.
-            seen.add(key)
+            seen[key] = seen.get(key, 0) + (row.phase != Phase.INTENT.value)
+            if is_known:
+                continue
             is_too_new = 0 < wanted.before <= row.seq
             if is_too_new or _is_noise(row) or not may_see(row):
                 continue
             if len(found) == limit:
-                return Calls(found, True, found[-1].seq)
+                return Calls(found, True, met(), found[-1].seq)
             found.append(row)
         next_seq = page.next_seq
         if next_seq and (clock.monotonic() > until_s or len(seen) > MOST_FOLDED):
-            return Calls(found, True, next_seq + 1)
-    return Calls(found, False)
+            return Calls(found, True, met(), next_seq + 1)
+    return Calls(found, False, met())
+
+
+_Key = tuple[str, str, str]
+
+
+def _key(row: AuditRow) -> _Key:
+    """What is told once: a call, or a command of a run on an instrument."""
+    run = row.on_behalf_of or row.parent_id
+    return (run, row.instrument, row.command) if run else (row.action_id, "", "")
 
 
 def _is_noise(row: AuditRow) -> bool:

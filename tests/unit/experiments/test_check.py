@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from edged.errors import ErrorCode, Invalid, NotFound
-from edged.experiments.check import BenchView, Checked, PlanCheck, RoleUnit
+from edged.experiments.check import PlanCheck
+from edged.experiments.checked import BenchView, Checked, RoleUnit
 from edged.experiments.model import Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import read_plan
@@ -30,10 +31,10 @@ def check(
     work = PlanCheck(experiment, bench, roles or {}, parameters or {})
     work.bind()
     work.look_through()
-    for one in work.to_judge.values():
+    for one in work.to_judge:
         work.judge(one)
     work.spend()
-    return work.result(), tuple(work.problems)
+    return work.result(), work.problems
 
 
 EXAMPLES = Path(__file__).parent.parent.parent / "bench" / "experiments"

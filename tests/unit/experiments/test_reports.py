@@ -47,13 +47,13 @@ def test_each_unit_has_its_reports_and_the_run_has_one() -> None:
         await lab.core.bench.clock.sleep(5)
         reports = await folder_of(lab, run_id) / "reports"
         # The first board is over, and the run waits for the next.
-        first = {"1-R33-000001.xml", "1-R33-000001.json"}
+        first = {f"1-R33-000001.{form}" for form in ("xml", "json", "html")}
         assert {file.name for file in reports.iterdir()} == first
         await lab.answers(run_id, ANSWERS[3:], number=4)
         await lab.ended(run_id)
         await lab.core.bench.clock.sleep(5)
         names = ["1-R33-000001", "2-R33-000002", "3-R33-000001_try_2_"]
-        expected = {f"{name}.{form}" for name in names for form in ("xml", "json")}
+        expected = {f"{name}.{form}" for name in names for form in ("xml", "json", "html")}
         assert {file.name for file in reports.iterdir()} == {*expected, "run.html"}
         verdicts = [
             json.loads((reports / f"{name}.json").read_text())["metadata"]["verdict"]
@@ -63,13 +63,16 @@ def test_each_unit_has_its_reports_and_the_run_has_one() -> None:
         (suite,) = ET.fromstring((reports / f"{names[2]}.xml").read_text())
         assert (suite.get("name"), suite.get("failures")) == ("R33-000001 (try 2)", "1")
         assert "board_test" in (reports / "run.html").read_text()
-        told = lab.core.work.experiments.status(run_id)
+        page = (reports / f"{names[2]}.html").read_text()
+        assert all(said in page for said in ("R33-000001 (try 2): fail", "idle current"))
+        assert "REG-33" in page
+        told = lab.core.work.experiments.get().status(run_id)
         assert told["verdict"] == "incomplete" or told["verdict"] == "fail"
-        assert told["reports"] == {"folder": "reports", "count": 7, "newest": "run.html"}
+        assert told["reports"] == {"folder": "reports", "count": 10, "newest": "run.html"}
         meta = json.loads((reports.parent / "meta.json").read_text())
         assert meta["details"]["reports"]["folder"] == "reports"
         events = (reports.parent / "events.jsonl").read_text().splitlines()
-        assert len(json.loads(events[-1])["files"]) == 7
+        assert len(json.loads(events[-1])["files"]) == 10
 
     on_twins(story, *UNITS)
 
@@ -80,14 +83,14 @@ def test_a_report_that_fails_is_a_note_and_changes_nothing() -> None:
         async def fails(_run_id: str) -> bytes:
             raise Failed("the printer is out of paper", code=ErrorCode.RECORDING_FAILED)
 
-        lab.core.work.experiments._make_html = fails
+        lab.core.work.experiments.get()._make_html = fails
         run_id = await boards_run(lab)
         await lab.core.bench.clock.sleep(5)
-        told = lab.core.work.experiments.status(run_id)
+        told = lab.core.work.experiments.get().status(run_id)
         assert (told["state"], told["error"]) == ("completed", None)
         note = "reports: run.html could not be written: the printer is out of paper"
         assert told["notes"][-1] == note
-        assert told["reports"]["count"] == 6
+        assert told["reports"]["count"] == 9
 
     on_twins(story, *UNITS)
 
