@@ -234,7 +234,7 @@ class Run:
         )
 
     def act_command(
-        self, action_id: str, unit: str, purpose: Purpose, name: str, values: Mapping[str, Any]
+        self, action_id: str, purpose: Purpose, unit: str, name: str, values: Mapping[str, Any]
     ) -> RunCommand:
         """The same for a command of the unit's profile."""
         return self.act(RunCommand, action_id, unit, purpose, command_name=name, parameters=values)
