@@ -73,11 +73,10 @@ class Mover:
             value = next_step(now, axis.confirmed)
             if value is None:
                 return False
-            axis.grid = plan.resolution
-            await self.rest(axis.written_at + gap_s(now, axis.confirmed, value), value)
+            axis.grid, written_at = plan.resolution, axis.written_at
+            await self.rest(written_at + gap_s(now, axis.confirmed, value), value)
             # In a pause it may have been put back, which counts as a step.
-            due = axis.written_at + gap_s(now, axis.confirmed, value)
-            if due <= self.bench.clock.monotonic():
+            if axis.written_at == written_at:
                 await self._write(axis, value, now.rate_per_s)
                 return True
 

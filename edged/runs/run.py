@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import structlog
 
-from edged.actions.action import Action, Purpose
+from edged.actions.action import Action, Purpose, RunCommand
 from edged.actions.caller import Caller
 from edged.actions.cause import ENGINE_STOPPED, NOT_NEEDED, Cause
 from edged.errors import EdgedError, ErrorCode, Failed
@@ -232,6 +232,12 @@ class Run:
             purpose=purpose,
             **more,
         )
+
+    def act_command(
+        self, action_id: str, purpose: Purpose, unit: str, name: str, values: Mapping[str, Any]
+    ) -> RunCommand:
+        """The same for a command of the unit's profile."""
+        return self.act(RunCommand, action_id, unit, purpose, command_name=name, parameters=values)
 
     def move(self, event: RunEvent, *, is_clean_up_failed: bool = False) -> None:
         """Go to the state that the table says.

@@ -153,6 +153,19 @@ def test_an_abort_that_is_never_taken_is_given_up_and_wants_attention_until_a_st
     alive(tmp_path, work)
 
 
+def test_the_stop_of_the_daemon_does_not_wait_for_it_and_leaves_it_in_the_journal(
+    tmp_path: Path,
+) -> None:
+    async def work(bench: Lives, life: Life) -> None:
+        run_id = await aborted_deaf(life, bench)
+        before_s = bench.clock.monotonic()
+        await life.core.work.registry.close(1)
+        assert bench.clock.monotonic() - before_s < 2
+        assert journalled(life) == [f"{run_id}.1"]
+
+    alive(tmp_path, work)
+
+
 def test_after_a_crash_before_it_was_taken_the_next_start_sends_it_and_the_run_stays_failed(
     tmp_path: Path,
 ) -> None:

@@ -445,14 +445,7 @@ class Steps:
     # Commands
 
     def _command_action(self, unit: str, command: str, values: Mapping[str, Any]) -> RunCommand:
-        return self._run.act(
-            RunCommand,
-            self._bench.new_id(),
-            unit,
-            self._purpose,
-            command_name=command,
-            parameters=values,
-        )
+        return self._run.act_command(self._bench.new_id(), self._purpose, unit, command, values)
 
     def _lines(self, unit: str, lines: tuple[str, ...]) -> SendLines:
         return self._run.act(SendLines, self._bench.new_id(), unit, Purpose.MEASURE, lines=lines)

@@ -61,10 +61,18 @@ class SweepStart:
         meeting = thing.instrument.meeting
         plan, legs = await self.plan(action, thing, request, sweep_id)
         now = self.bench.clock.monotonic()
+        abort = AbortReport(
+            lines=tuple(step.send for step in thing.abort_steps()),
+            proofs=thing.abort_proofs(),
+            row=sweep_id,
+        )
         sweep = Sweep(
             head=_head(sweep_id, action, thing, request, measures, legs, columns),
             action=action,
             caller=nested(action, thing, sweep_id),
+            thing=thing,
+            abort=abort,
+            aborts={thing.instrument.id: abort},
             axis=Axis(
                 thing=thing,
                 confirmed=plan.start,
@@ -81,11 +89,6 @@ class SweepStart:
             rows=SweepRows(columns),
             began=now,
             started_ms=self.bench.clock.wall_ms(),
-        )
-        sweep.aborts[thing.instrument.id] = AbortReport(
-            lines=tuple(step.send for step in thing.abort_steps()),
-            proofs=thing.abort_proofs(),
-            row=sweep_id,
         )
         firsts = (next_step(leg, leg.start) for leg in legs)
         if (first := next((value for value in firsts if value is not None), None)) is not None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from edged.actions.action import Purpose, RunCommand
+from edged.actions.action import Purpose
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.record import record
@@ -69,7 +69,7 @@ class Ramp:
 
         return Mover(
             bench=self.bench,
-            step=lambda unit, name, values: self._action(sweep, unit, name, values),
+            step=lambda *step: sweep.act_command(self.bench.new_id(), Purpose.MEASURE, *step),
             ask=lambda _unit, lines: sweep.lines(self.bench.new_id(), lines, Purpose.MEASURE),
             rest=rest,
             stands=lambda _thing, _held: None,
@@ -177,9 +177,13 @@ class Ramp:
 
     async def _measured(self, sweep: Sweep, measure: Measure) -> Outcome:
         read = (measure.instrument.id, measure.command.name, measure.parameters)
-        return await patiently(
-            self.bench.clock, lambda: self.bench.perform(self._action(sweep, *read))
-        )
+        return await patiently(self.bench.clock, lambda: self._read(sweep, *read))
+
+    def _read(
+        self, sweep: Sweep, unit: str, name: str, values: Mapping[str, Scalar]
+    ) -> Awaitable[Outcome]:
+        action = sweep.act_command(self.bench.new_id(), Purpose.MEASURE, unit, name, values)
+        return self.bench.perform(action)
 
     async def _read_back(self, sweep: Sweep, *, is_last: bool) -> None:
         """Ask what the instrument measures of what was set, now and then and at the end.
@@ -195,9 +199,7 @@ class Ramp:
         known = sweep.thing.profile
         wanted = known.commands[command].parameters if known is not None else {}
         given = {name: value for name, value in sweep.thing.values.items() if name in wanted}
-        outcome = await self.bench.perform(
-            self._action(sweep, sweep.thing.instrument.id, command, given)
-        )
+        outcome = await self._read(sweep, sweep.thing.instrument.id, command, given)
         if outcome.error is not None:
             if is_stall(outcome.error):
                 return
@@ -207,16 +209,6 @@ class Ramp:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         # Beyond its range, or without a value: what it read before is not what is there now.
         sweep.readback = float(value) if is_number else None
-
-    def _action(
-        self,
-        sweep: Sweep,
-        unit: str,
-        command_name: str,
-        parameters: Mapping[str, Scalar],
-    ) -> RunCommand:
-        named = {"command_name": command_name, "parameters": parameters}
-        return sweep.act(RunCommand, self.bench.new_id(), unit, Purpose.MEASURE, **named)
 
 
 def _cells(data: Any, columns: tuple[MeasuredColumn, ...]) -> list[Cell]:

@@ -157,7 +157,9 @@ class Sweeps(RunsOfKind[Sweep]):
             others = self._others_since(sweep, who)
             was_over = bool(others)
             if not others:
-                self._abort_completed(sweep, Ending.wished(event, stopped_by(who)))
+                sweep.ended.clear()
+                ending = Ending.wished(event, stopped_by(who))
+                self._runs.live(sweep, self._live(sweep, ending))
                 await sweep.ended.wait()
         told = _short(sweep.told(self._bench.clock.monotonic()))
         if hold:
@@ -184,10 +186,6 @@ class Sweeps(RunsOfKind[Sweep]):
             for other in self._all()
             if other.is_active and other.thing.instrument is instrument
         ]
-
-    def _abort_completed(self, sweep: Sweep, ending: Ending) -> None:
-        sweep.ended.clear()
-        self._runs.live(sweep, self._end_again(sweep, ending))
 
     def active(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is running, holding, owes an abort or needs attention."""
@@ -253,25 +251,22 @@ class Sweeps(RunsOfKind[Sweep]):
 
     # The life of one
 
-    async def _live(self, sweep: Sweep) -> None:
-        """From the first step to the last word. The top of the sweep's task."""
+    async def _live(self, sweep: Sweep, ending: Ending | None = None) -> None:
+        """From the first step to the last word. The top of the sweep's task.
+
+        Args:
+            ending: of one that came to its target: what it has left on is made safe.
+        """
         try:
-            ending = await sweep.until_ended(self._ramp.run(sweep))
+            if ending is None:
+                ending = await sweep.until_ended(self._ramp.run(sweep))
             if ending.event is RunEvent.PAUSE:
                 self._move(sweep, ending)
                 ending = await sweep.until_ended(self._park(sweep))
             await self._end(sweep, ending)
         finally:
             sweep.parked.set()
-            self._be_over(sweep)
-            self._let_go(sweep)
-
-    async def _end_again(self, sweep: Sweep, ending: Ending) -> None:
-        """Make safe what a sweep that came to its target has left on. The top of a task."""
-        try:
-            await self._end(sweep, ending)
-        finally:
-            self._be_over(sweep)
+            sweep.ended.set()
             self._let_go(sweep)
 
     async def _park(self, sweep: Sweep) -> Ending:

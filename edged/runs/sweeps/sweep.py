@@ -94,6 +94,7 @@ class Sweep(Run):
     """A sweep that was started.
 
     Attributes:
+        abort: what makes safe what it sweeps; the one of ``aborts``.
         axis: where it stands; at first at the instrument's own set-point.
         legs: the ramp to each set-point at which a row is taken; one, where that is at each step.
         leg: which of them it is on.
@@ -107,7 +108,9 @@ class Sweep(Run):
     is_cut_at_close = True
 
     action: StartSweep
+    thing: SweptThing
     axis: Axis
+    abort: AbortReport
     request: SweepRequest
     plan: RampPlan
     legs: tuple[RampPlan, ...]
@@ -124,11 +127,6 @@ class Sweep(Run):
     # What its owner said when the journal was given its abort.
     kept_under: UnitRules | None = None
     parked: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def thing(self) -> SweptThing:
-        """What it moves."""
-        return self.axis.thing
 
     @property
     def units(self) -> Collection[str]:
@@ -154,11 +152,6 @@ class Sweep(Run):
     def is_active(self) -> bool:
         """True while it may still write, an abort that is owed included."""
         return self.state in {RunState.RUNNING, RunState.PAUSED} or (self.owes_abort)
-
-    @property
-    def abort(self) -> AbortReport:
-        """What makes safe what it sweeps."""
-        return self.aborts[self.thing.instrument.id]
 
     @property
     def current_value(self) -> float:
