@@ -58,7 +58,7 @@ class Problem:
 
 
 @record
-class Findings:
+class Problems:
     """What a check has found so far.
 
     Attributes:
