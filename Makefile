@@ -150,8 +150,9 @@ clean: ## remove everything that was made
 # other packages or entry points is installed into again.
 
 # Its pip installs into all of them.
-$(VENV)/.made:
+$(VENV)/.made: requirements-pip.lock
 	@$(call make-venv,$(VENV))
+	@[ -n "$(UV)" ] || { $(call install,$(VENV),$<); }
 	@touch $@
 
 $(VENV)/.run: setup.cfg pyproject.toml requirements.lock | $(VENV)/.made
@@ -224,9 +225,10 @@ if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --no-dep
 else $(PY) -m pip --python $(1)/bin/python install -q --disable-pip-version-check --no-deps --no-compile --require-hashes $(3) -r $(2); fi
 endef
 
+# That it stays where it lies, which setuptools warns of, is wanted.
 define install-edged
 if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(PY) --no-deps -e .; \
-else $(PY) -m pip install -q --disable-pip-version-check --no-deps -e .; fi
+else PYTHONWARNINGS=ignore $(PY) -m pip install -q --disable-pip-version-check --no-deps -e .; fi
 endef
 
 # For maintainers, with uv: pin everything anew.
@@ -236,6 +238,7 @@ define pin
 endef
 lock:
 	$(call pin,requirements.lock,setup.cfg --upgrade --extra plot)
+	$(call pin,requirements-pip.lock,--upgrade <(echo pip))
 	$(call pin,requirements-dev.lock,setup.cfg --upgrade --extra dev -c requirements.lock)
 	$(PY) packaging/vendored.py --lock
 	for client in tests/clients/requirements-*.txt benchmarks/peers/requirements-*.txt; do \

@@ -25,7 +25,7 @@ from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry
 from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from tests.bench.context import NoNotes, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakePool

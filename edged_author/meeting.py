@@ -15,9 +15,10 @@ from typing import Final
 from edged.errors import Failed
 from edged.profiles.match import is_refusal, says_name
 from edged.profiles.model import Connection
-from edged.scpi.answer_text import ErrorKind, clean_text
+from edged.scpi.answer_text import clean_text
 from edged.scpi.blocks import find_block_head
 from edged.scpi.errors import parse_error
+from edged.scpi.kinds import ErrorKind
 from edged_author.drafting import MetInstrument, literal, read_headers
 from edged_author.probing import (
     NAME_QUESTION,

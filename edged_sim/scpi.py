@@ -617,16 +617,19 @@ def _state_itself(unit: Any, *_call: Any) -> Any:
 class Settings:
     """Rows of a vocabulary for values that a unit only keeps: a command and its query for each.
 
-    Each row names the attribute that keeps its value.
+    Each row names the attribute that keeps its value. A dictionary there keeps a value for each of
+    several like headers (``below``).
 
     Attributes:
         of: finds what has the attribute, from the state, the call and, ``below`` another header,
             which one it was.
+        then: done once a value is kept, with the state, the call and what has the attribute.
         say: a number with a fraction as it is answered.
         answer: the whole answer, from the state, the call and the text of the value.
     """
 
     of: Callable[..., Any] = _state_itself
+    then: Callable[[Any, SimCall, Any], object] = lambda _unit, _call, _owner: None
     say: Callable[[Any], str] = str
     answer: Callable[[Any, SimCall, str], str] = lambda _unit, _call, text: text
 
@@ -676,10 +679,17 @@ class Settings:
 
         def keep(unit: Any, call: SimCall, *which: str) -> None:
             value = read(unit, call)
-            setattr(self.of(unit, call, *which), attribute, value)
+            owner = self.of(unit, call, *which)
+            kept = getattr(owner, attribute)
+            if isinstance(kept, dict):
+                kept[which[0]] = value
+            else:
+                setattr(owner, attribute, value)
+            self.then(unit, call, owner)
 
         def ask(unit: Any, call: SimCall, *which: str) -> str:
-            return self.answer(unit, call, show(getattr(self.of(unit, call, *which), attribute)))
+            kept = getattr(self.of(unit, call, *which), attribute)
+            return self.answer(unit, call, show(kept[which[0]] if isinstance(kept, dict) else kept))
 
         return {header: keep, f"{header}?": ask}
 

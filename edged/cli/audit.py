@@ -11,18 +11,8 @@ from typing import Any, Final, TextIO
 
 from edged.actions.caller import Route, who_of
 from edged.actions.outcome import OutcomeStatus
+from edged.cli.shared import output
 from edged.cli.shared.options import WHEN, add_engine_options, connect, load, moment
-from edged.cli.shared.output import (
-    Name,
-    aligned,
-    cell,
-    local_time,
-    namer,
-    print_fields,
-    print_json,
-    put_rows,
-    unwritable,
-)
 from edged.errors import EdgedError, ErrorCode
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient, open_events
@@ -105,12 +95,12 @@ def _list(options: argparse.Namespace) -> int:
     rows = client.call("audit.list", {**wanted, "limit": options.limit})["rows"]
     if not options.json:
         rows = sorted(rows, key=_moment_of)
-    return put_rows(client, options, rows, COLUMNS, _shown, "no rows match")
+    return output.put_rows(client, options, rows, COLUMNS, _shown, "no rows match")
 
 
 def _follow(options: argparse.Namespace) -> int:
     client = connect(options)
-    show = print_json if options.json else _line_printer(client)
+    show = output.print_json if options.json else _line_printer(client)
     with open_events(client, ["audit"]) as messages:
         for kind, params in messages:
             if kind == "missed":
@@ -123,19 +113,19 @@ def _follow(options: argparse.Namespace) -> int:
 
 def _line_printer(client: RpcClient) -> Callable[[Mapping[str, Any]], None]:
     """Prints the heading now, and a row as a line each time it is called; in a pipe none is cut."""
-    name = namer(client)
+    name = output.namer(client)
     widths = _follow_widths() if sys.stdout.isatty() else None
     print(_line(list(COLUMNS.values()), widths).upper())
 
     def show(row: Mapping[str, Any]) -> None:
         shown = _shown(row, name)
-        print(_line([cell(shown[field]) for field in COLUMNS], widths))
+        print(_line([output.cell(shown[field]) for field in COLUMNS], widths))
 
     return show
 
 
 def _line(texts: Sequence[str], widths: Sequence[int] | None) -> str:
-    return "  ".join(texts) if widths is None else aligned(texts, widths)
+    return "  ".join(texts) if widths is None else output.aligned(texts, widths)
 
 
 def _follow_widths() -> list[int]:
@@ -150,11 +140,11 @@ def _follow_widths() -> list[int]:
 def _verify(options: argparse.Namespace) -> int:
     report = _report(options)
     if options.json:
-        print_json(report)
+        output.print_json(report)
     else:
-        print_fields({name: value for name, value in report.items() if name != "problems"})
+        output.print_fields({name: value for name, value in report.items() if name != "problems"})
         for problem in report["problems"]:
-            print(f"row {problem['seq']}: {problem['kind']}: {cell(problem['message'])}")
+            print(f"row {problem['seq']}: {problem['kind']}: {output.cell(problem['message'])}")
     return ExitStatus.OK if report["is_intact"] else ExitStatus.FAILED
 
 
@@ -189,7 +179,7 @@ def _export(options: argparse.Namespace) -> int:
         with options.output.open("w", encoding="utf-8", newline="") as file:
             _write_pages(file, client, wanted)
     except OSError as refused:
-        raise unwritable(options.output, refused) from refused
+        raise output.unwritable(options.output, refused) from refused
     return ExitStatus.OK
 
 
@@ -238,12 +228,12 @@ def _who(row: Mapping[str, Any]) -> str:
     return who if route == Route.INTERNAL.value else f"{route} {who}"
 
 
-def _shown(row: Mapping[str, Any], name: Name) -> dict[str, Any]:
+def _shown(row: Mapping[str, Any], name: output.Name) -> dict[str, Any]:
     """The cells of a row, also of one that somebody has been at: ``verify`` judges, not we."""
     error = f": {row['error']}" if row["error"] else ""
     return {
         **row,
-        "time": local_time(row["time_ms"]),
+        "time": output.local_time(row["time_ms"]),
         "who": _who(row),
         "instrument": name(row["instrument"]),
         "scpi": str(row["scpi"] or "").replace("\n", " | "),

@@ -41,7 +41,8 @@ from edged.profiles.format.bench import bench_schema
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import read_library
 from edged.profiles.model import Profile
-from edged.profiles.owner_rules import UnitRules, misfits
+from edged.profiles.owner_rules import misfits
+from edged.profiles.unit_rules import UnitRules
 from edged.schema.fields import nearest
 from edged.service import START_FILE, lock_holder
 from edged.store.bench_copy import BenchCopy

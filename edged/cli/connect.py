@@ -140,9 +140,17 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTa
     state_dir, remark = loaded.config.state_dir, ""
     try:
         engine = locate(loaded)
-        state_dir, port = engine.path.parent, engine.mcp_port or port
     except EdgedError:
         remark = "No engine is running now; this address comes from the configuration."
+    else:
+        if not engine.mcp_port:
+            raise Failed(
+                "The running engine does not listen for MCP.",
+                code=ErrorCode.NO_ENGINE,
+                remedy="`edged doctor` says why.",
+            )
+        state_dir, port = engine.path.parent, engine.mcp_port
+        path = str(engine.facts.get("mcp_path", path))
     if not port:
         raise Failed(
             "MCP_PORT is 0, and no engine has chosen a port yet.",

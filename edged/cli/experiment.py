@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from edged.cli.shared import output
 from edged.cli.shared.approval import call_telling
 from edged.cli.shared.options import (
     WHEN,
@@ -26,16 +27,6 @@ from edged.cli.shared.options import (
     connect,
     moment,
     parse_arguments,
-)
-from edged.cli.shared.output import (
-    cell,
-    local_time,
-    print_fields,
-    print_json,
-    print_lines,
-    print_table,
-    show,
-    write_text,
 )
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.host import ExitStatus
@@ -162,7 +153,7 @@ def _give(text: str, options: argparse.Namespace) -> None:
     elif options.output.exists():
         raise Invalid(f"{options.output} exists already; it was not changed.")
     else:
-        write_text(options.output, text)
+        output.write_text(options.output, text)
 
 
 def _from_history(client: RpcClient, options: argparse.Namespace) -> int:
@@ -192,11 +183,11 @@ def _from_history(client: RpcClient, options: argparse.Namespace) -> int:
         raise Invalid("No command was sent by hand in that time.")
     checked = client.call_tool("tools/call", _call(CHECK, {"text": text})).value
     if options.json:
-        print_json({"plan": text, **checked})
+        output.print_json({"plan": text, **checked})
         return ExitStatus.OK if checked["ok"] else ExitStatus.USAGE
     _give(text, options)
     for problem in checked["errors"]:
-        print(cell(_error_line(problem, "draft"), limit=2_000), file=sys.stderr)
+        print(output.cell(_error_line(problem, "draft"), limit=2_000), file=sys.stderr)
     for place in checked.get("left_on", ()):
         print(f"edged: it leaves {place} on", file=sys.stderr)
     return ExitStatus.OK if checked["ok"] else ExitStatus.USAGE
@@ -209,7 +200,7 @@ def _check(client: RpcClient, options: argparse.Namespace) -> int:
     if answer.error is not None:
         return _shown(answer, options)
     if options.json:
-        print_json(answer.result)
+        output.print_json(answer.result)
     else:
         _print_checked(answer.result, options.file)
     if not answer.result["ok"]:
@@ -226,7 +217,7 @@ def _print_rehearsal(rehearsal: Mapping[str, Any]) -> None:
     """What a run on twins came to."""
     told = rehearsal["result"]
     print("On simulated twins:")
-    print_fields(
+    output.print_fields(
         {
             **{name: told.get(name) for name in SHOWN if told.get(name) is not None},
             "in the run's own time": _time(rehearsal["virtual_s"]),
@@ -245,7 +236,7 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
     if not options.json:
         _print_checked(told, options.file)
     elif not told["ok"]:
-        print_json(told)
+        output.print_json(told)
     if not told["ok"]:
         return ExitStatus.USAGE
     wanted = _call(START, {"plan_id": told["plan_id"]})
@@ -307,10 +298,10 @@ def _print_checked(told: Mapping[str, Any], file: str) -> None:
     """What a plan does, or each of its errors as compilers print them."""
     if not told["ok"]:
         for problem in told["errors"]:
-            print(cell(_error_line(problem, file), limit=2_000), file=sys.stderr)
+            print(output.cell(_error_line(problem, file), limit=2_000), file=sys.stderr)
         return
     points, duration = told["points"], told["duration_s"]
-    print_fields(
+    output.print_fields(
         {
             "experiment": told["experiment"],
             "plan": told["plan_id"],
@@ -330,7 +321,7 @@ def _print_checked(told: Mapping[str, Any], file: str) -> None:
     ):
         if lines:
             print(title)
-            print_lines([f"  {line}" for line in lines])
+            output.print_lines([f"  {line}" for line in lines])
 
 
 def _error_line(problem: Mapping[str, Any], file: str) -> str:
@@ -386,17 +377,17 @@ def _control(client: RpcClient, options: argparse.Namespace) -> int:
 
 def _shown(answer: ToolAnswer, options: argparse.Namespace) -> int:
     """Print an answer; a refusal is an error and no verdict."""
-    status = show(answer, options, _print_end)
+    status = output.show(answer, options, _print_end)
     return ExitStatus.ERROR if status == ExitStatus.FAILED else status
 
 
 def _list(client: RpcClient, options: argparse.Namespace) -> int:
     found = _runs(client, options.limit)
     if options.json:
-        print_json(found)
+        output.print_json(found)
     elif found:
-        rows = [{**run, "started": local_time(run["started_ms"])} for run in found]
-        print_table(rows, COLUMNS)
+        rows = [{**run, "started": output.local_time(run["started_ms"])} for run in found]
+        output.print_table(rows, COLUMNS)
     else:
         print("no experiment has run yet")
     return ExitStatus.OK
@@ -414,7 +405,7 @@ def _follow(client: RpcClient, run_id: str, *, is_quiet: bool) -> int:
         )
         return ExitStatus.INTERRUPTED
     if is_quiet:
-        print_json(told)
+        output.print_json(told)
     else:
         _print_end(told)
     return status_of(told)
@@ -478,12 +469,12 @@ class _Follower:
         for note in told["notes"]:
             if note not in self._notes:
                 self._notes.append(note)
-                print(f"{self._run_id}  note: {cell(note, limit=500)}", flush=True)
+                print(f"{self._run_id}  note: {output.cell(note, limit=500)}", flush=True)
         for unit in (told.get("units") or ())[-1:]:
             key = f"{unit['unit']} try {unit['try']}"
             if self._printed.get("unit") != key:
                 self._printed["unit"] = key
-                print(f"{self._run_id}  {cell(key)}: {unit['verdict']}", flush=True)
+                print(f"{self._run_id}  {output.cell(key)}: {unit['verdict']}", flush=True)
         question = told["question"]
         if question and not self._is_asking and question["number"] != self._asked:
             self._asked = question["number"]
@@ -510,14 +501,18 @@ class _Follower:
             self._send(question, typed.get())
 
     def _prompt(self, question: Mapping[str, Any]) -> None:
-        print(f"{cell(question['text'], limit=500)} [{_choices(question)}]: ", end="", flush=True)
+        print(
+            f"{output.cell(question['text'], limit=500)} [{_choices(question)}]: ",
+            end="",
+            flush=True,
+        )
 
     def _send(self, question: Mapping[str, Any], value: str) -> None:
         wanted = {"run_id": self._run_id, "action": "answer", "value": value}
         wanted["question"] = question["number"]
         answer = self._client.call_tool("tools/call", _call(CONTROL, wanted))
         if answer.error is not None:
-            print(f"edged: {cell(answer.error.get('message'))}", file=sys.stderr, flush=True)
+            print(f"edged: {output.cell(answer.error.get('message'))}", file=sys.stderr, flush=True)
             self._prompt(question)
 
     def _lines(self) -> queue.SimpleQueue[str]:
@@ -540,7 +535,7 @@ def _choices(question: Mapping[str, Any]) -> str:
 
 def _how_answered(question: Mapping[str, Any], run_id: str) -> str:
     """The question, and the verb that answers it."""
-    said = f"{cell(question['text'], limit=500)} [{_choices(question)}]"
+    said = f"{output.cell(question['text'], limit=500)} [{_choices(question)}]"
     return f"{said}  Answer it with: edged experiment answer {run_id} VALUE"
 
 
@@ -555,7 +550,7 @@ def line_of(told: Mapping[str, Any]) -> str:
         f"asks {question['name']}" if question else "",
         f"about {_time(told['eta_s'])} left" if told["eta_s"] else "",
     ]
-    return cell("  ".join(filter(None, parts)), limit=500)
+    return output.cell("  ".join(filter(None, parts)), limit=500)
 
 
 def _print_end(told: Mapping[str, Any]) -> None:
@@ -569,7 +564,7 @@ def _print_end(told: Mapping[str, Any]) -> None:
         fields[f"unit {unit['unit']}"] = f"{unit['verdict']}{failed}"
     if told.get("notes"):
         fields["notes"] = "; ".join(told["notes"])
-    print_fields(fields)
+    output.print_fields(fields)
 
 
 VERBS: Final[Mapping[str, Callable[[RpcClient, argparse.Namespace], int]]] = {

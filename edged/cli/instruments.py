@@ -13,16 +13,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from edged.cli.shared import output
 from edged.cli.shared.options import add_engine_options, connect, positive
-from edged.cli.shared.output import (
-    add_watch_option,
-    cell,
-    print_json,
-    print_lines,
-    print_table,
-    show,
-    watched,
-)
 from edged.host import ExitStatus
 
 # A scan of every bus with silent devices on it.
@@ -49,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "filter", nargs="?", default="", help="show only those with this text in any field"
     )
-    add_watch_option(parser)
+    output.add_watch_option(parser)
     add_engine_options(parser)
     options = parser.parse_args(arguments)
 
@@ -61,11 +53,11 @@ def run(arguments: Sequence[str]) -> int:
             status = engine.call_tool("status").value
             print_instruments(rows)
             lines = absent_lines(status, rows, options.filter)
-            print_lines(["", "not reached:", *lines] if lines else [])
+            output.print_lines(["", "not reached:", *lines] if lines else [])
 
-        return show(answer, options, draw)
+        return output.show(answer, options, draw)
 
-    return watched(options, once)
+    return output.watched(options, once)
 
 
 def scan(arguments: Sequence[str]) -> int:
@@ -77,7 +69,7 @@ def scan(arguments: Sequence[str]) -> int:
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     timeout_s = options.timeout or SCAN_TIMEOUT_S
-    return show(connect(options).call_tool("scan", timeout_s=timeout_s), options, _print_new)
+    return output.show(connect(options).call_tool("scan", timeout_s=timeout_s), options, _print_new)
 
 
 def _print_new(rows: list[dict[str, Any]]) -> None:
@@ -128,7 +120,7 @@ def _who_is_there(address: str, rows: Sequence[Mapping[str, Any]]) -> str:
 def print_instruments(rows: list[dict[str, Any]]) -> None:
     """A table of instruments, or a line that says there are none."""
     if rows:
-        print_table(sorted(rows, key=lambda row: (row["alias"] or "~", row["id"])), COLUMNS)
+        output.print_table(sorted(rows, key=lambda row: (row["alias"] or "~", row["id"])), COLUMNS)
     else:
         print("no instruments")
 
@@ -151,12 +143,12 @@ def trace(arguments: Sequence[str]) -> int:
     told = connect(options).call("trace", {"instrument_id": options.instrument})
     exchanges = told["exchanges"][-options.last :]
     if options.json:
-        print_json(exchanges)
+        output.print_json(exchanges)
         return ExitStatus.OK
     for entry in exchanges:
         time = datetime.fromtimestamp(entry["timestamp_ms"] / 1000, UTC).astimezone()
         arrow = ARROWS.get(entry["direction"], "?")
-        print(f"{time:%H:%M:%S}.{time.microsecond // 1000:03} {arrow} {cell(entry['text'])}")
+        print(f"{time:%H:%M:%S}.{time.microsecond // 1000:03} {arrow} {output.cell(entry['text'])}")
     if not exchanges:
         print("nothing was sent or received on this line yet")
     return ExitStatus.OK

@@ -11,15 +11,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from edged.cli.shared import output
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import (
-    Name,
-    namer,
-    print_fields,
-    put,
-    put_rows,
-    show,
-)
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, NotFound, Refused
 from edged.surfaces.rpc.client import RpcClient
@@ -77,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
 def _list(options: argparse.Namespace) -> int:
     client = connect(options)
     leases = client.call("leases.list")["leases"]
-    return put_rows(client, options, leases, COLUMNS, _row, "nothing is reserved")
+    return output.put_rows(client, options, leases, COLUMNS, _row, "nothing is reserved")
 
 
 def _reserve(options: argparse.Namespace) -> int:
@@ -86,7 +79,7 @@ def _reserve(options: argparse.Namespace) -> int:
         asked["ttl_s"] = options.ttl
     client = connect(options)
     granted = client.call_tool("leases.reserve", asked)
-    return show(granted, options, lambda lease: _print_granted(lease, namer(client)))
+    return output.show(granted, options, lambda lease: _print_granted(lease, output.namer(client)))
 
 
 def _renew(options: argparse.Namespace) -> int:
@@ -94,13 +87,13 @@ def _renew(options: argparse.Namespace) -> int:
     asked = {"lease_id": _own_id(client, options.lease_id)}
     if options.ttl is not None:
         asked["ttl_s"] = options.ttl
-    return show(client.call_tool("leases.renew", asked), options, _print_renewed)
+    return output.show(client.call_tool("leases.renew", asked), options, _print_renewed)
 
 
 def _release(options: argparse.Namespace) -> int:
     client = connect(options)
     asked = {"lease_id": _own_id(client, options.lease_id)}
-    return show(client.call_tool("leases.release", asked), options, _print_ended)
+    return output.show(client.call_tool("leases.release", asked), options, _print_ended)
 
 
 def _own_id(client: RpcClient, name: str) -> str:
@@ -113,7 +106,7 @@ def _own_id(client: RpcClient, name: str) -> str:
     leases = client.call("leases.list")["leases"]
     if any(lease["lease_id"] == name for lease in leases):
         return name
-    called = namer(client)
+    called = output.namer(client)
     for lease in leases:
         if called(name) in map(called, lease["instruments"]):
             return _own(lease, name)
@@ -139,18 +132,18 @@ def _own(lease: dict[str, Any], name: str) -> str:
 
 def _break(options: argparse.Namespace) -> int:
     asked = {"lease_id": options.lease_id, "reason": options.reason, "by": options.by}
-    return put(connect(options).call("leases.break", asked), options, _print_ended)
+    return output.put(connect(options).call("leases.break", asked), options, _print_ended)
 
 
-def _row(lease: Mapping[str, Any], name: Name) -> dict[str, Any]:
+def _row(lease: Mapping[str, Any], name: output.Name) -> dict[str, Any]:
     left = _left(lease["expires_ms"])
     return {**lease, "instruments": ", ".join(map(name, lease["instruments"])), "left": left}
 
 
-def _print_granted(lease: dict[str, Any], name: Name) -> None:
+def _print_granted(lease: dict[str, Any], name: output.Name) -> None:
     units = ", ".join(map(name, lease["instruments"]))
     told = {"instruments": units, "lease_id": lease["lease_id"]}
-    print_fields({**told, "ends in": _left(lease["expires_ms"])})
+    output.print_fields({**told, "ends in": _left(lease["expires_ms"])})
     print(f"export EDGED_LEASE={lease['lease_id']}")
 
 

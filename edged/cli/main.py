@@ -22,71 +22,55 @@ from edged.host import ExitStatus
 
 VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
     {
-        "engine": CliVerb("edged.cli.engine", "run the engine: instruments, MCP endpoint, RPC"),
+        "engine": CliVerb("engine", "run the engine: instruments, MCP endpoint, RPC"),
         "supervisor": CliVerb(
-            "edged.cli.supervisor", "keep an engine running, and its port open to the network"
+            "supervisor", "keep an engine running, and its port open to the network"
         ),
-        "restart": CliVerb("edged.cli.restart", "restart --when-idle: when nothing is running"),
-        "expose": CliVerb("edged.cli.expose", "show who can reach this bench"),
-        "connect": CliVerb(
-            "edged.cli.connect", "print the configuration of an MCP client for this bench"
-        ),
-        "open": CliVerb("edged.cli.open", "open the bench page in a browser"),
-        "relay": CliVerb("edged.cli.relay", "run a public front of the relay"),
+        "restart": CliVerb("restart", "restart --when-idle: when nothing is running"),
+        "expose": CliVerb("expose", "show who can reach this bench"),
+        "connect": CliVerb("connect", "print the configuration of an MCP client for this bench"),
+        "open": CliVerb("open", "open the bench page in a browser"),
+        "relay": CliVerb("relay", "run a public front of the relay"),
         "dev-issuer": CliVerb(
             "dev-issuer", "issue tokens for development; never in production", "edged_relay"
         ),
-        "sim": CliVerb(
-            "edged.cli.sim", "run a simulated bench; edged sim fault NAME KIND adds a fault"
-        ),
-        "status": CliVerb("edged.cli.status", "show the state of the running engine"),
-        "instruments": CliVerb("edged.cli.instruments", "list the instruments it knows"),
-        "scan": CliVerb("edged.cli.instruments:scan", "search the buses now, and list what is new"),
+        "sim": CliVerb("sim", "run a simulated bench; edged sim fault NAME KIND adds a fault"),
+        "status": CliVerb("status", "show the state of the running engine"),
+        "instruments": CliVerb("instruments", "list the instruments it knows"),
+        "scan": CliVerb("instruments:scan", "search the buses now, and list what is new"),
         "probe": CliVerb(
             "probe", "find out the connection settings of an instrument", "edged_author"
         ),
-        "call": CliVerb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
-        "scpi": CliVerb("edged.cli.call:scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
-        "stream": CliVerb(
-            "edged.cli.stream", "measure at intervals: edged stream start | list | stop"
-        ),
-        "sweep": CliVerb("edged.cli.sweep", "ramp a set-point: edged sweep start | status | stop"),
+        "call": CliVerb("call", "call a tool: edged call TOOL key=value …"),
+        "scpi": CliVerb("call:scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
+        "stream": CliVerb("stream", "measure at intervals: edged stream start | list | stop"),
+        "sweep": CliVerb("sweep", "ramp a set-point: edged sweep start | status | stop"),
         "sequence": CliVerb(
-            "edged.cli.sequence", "run a profile's sequence: edged sequence start | list | stop"
+            "sequence", "run a profile's sequence: edged sequence start | list | stop"
         ),
         "experiment": CliVerb(
-            "edged.cli.experiment",
+            "experiment",
             "a whole measurement in one file: edged experiment check | start | watch",
             failed=ExitStatus.ERROR,
         ),
-        "stop": CliVerb("edged.cli.stop", "make the whole bench safe, now"),
-        "runs": CliVerb("edged.cli.runs", "recorded data: edged runs list | show | export"),
-        "audit": CliVerb(
-            "edged.cli.audit", "the audit log: edged audit list | follow | verify | export"
-        ),
-        "lockout": CliVerb(
-            "edged.cli.lockout", "refuse writes to an instrument while somebody works on it"
-        ),
+        "stop": CliVerb("stop", "make the whole bench safe, now"),
+        "runs": CliVerb("runs", "recorded data: edged runs list | show | export"),
+        "audit": CliVerb("audit", "the audit log: edged audit list | follow | verify | export"),
+        "lockout": CliVerb("lockout", "refuse writes to an instrument while somebody works on it"),
         "approve": CliVerb(
-            "edged.cli.approve", "approve a call that waits for a person; without ID: list them"
+            "approve", "approve a call that waits for a person; without ID: list them"
         ),
-        "deny": CliVerb("edged.cli.approve:deny", "deny a call that waits for a person"),
-        "lease": CliVerb(
-            "edged.cli.lease", "reserve instruments: edged lease list | reserve | release"
-        ),
-        "trace": CliVerb(
-            "edged.cli.instruments:trace", "the last exchanges on an instrument's line"
-        ),
+        "deny": CliVerb("approve:deny", "deny a call that waits for a person"),
+        "lease": CliVerb("lease", "reserve instruments: edged lease list | reserve | release"),
+        "trace": CliVerb("instruments:trace", "the last exchanges on an instrument's line"),
         "profile": CliVerb(
-            "edged.cli.profile", "write instrument profiles: lint | new | test | docs | schema"
+            "profile", "write instrument profiles: lint | new | test | docs | schema"
         ),
-        "bench": CliVerb(
-            "edged.cli.bench", "the limits that the bench file sets: edged bench show"
-        ),
-        "doctor": CliVerb("edged.cli.doctor", "check everything, and say what to do"),
-        "config": CliVerb("edged.cli.config", "show the configuration in force and its origins"),
-        "completion": CliVerb("edged.cli.completion", "completion for bash and zsh"),
-        "version": CliVerb("edged.cli.main:version", "print the version"),
+        "bench": CliVerb("bench", "the limits that the bench file sets: edged bench show"),
+        "doctor": CliVerb("doctor", "check everything, and say what to do"),
+        "config": CliVerb("config", "show the configuration in force and its origins"),
+        "completion": CliVerb("completion", "completion for bash and zsh"),
+        "version": CliVerb("main:version", "print the version"),
     }
 )
 

@@ -20,7 +20,7 @@ their first line is then ``# yaml-language-server: $schema=profile.schema.json``
 """
 VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
     {
-        "lint": CliVerb("edged.cli.profile_files:lint", "all faults, as file:line:column"),
+        "lint": CliVerb("profile_files:lint", "all faults, as file:line:column"),
         "new": CliVerb(
             "profile-new", "draft a profile from an instrument's answers", "edged_author"
         ),
@@ -30,8 +30,8 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "test": CliVerb(
             "profile-test", "send every query of a profile, and report", "edged_author"
         ),
-        "docs": CliVerb("edged.cli.profile_files:docs", "a Markdown page for each profile"),
-        "schema": CliVerb("edged.cli.profile:schema", "the JSON Schema of the format, for editors"),
+        "docs": CliVerb("profile_files:docs", "a Markdown page for each profile"),
+        "schema": CliVerb("profile:schema", "the JSON Schema of the format, for editors"),
     }
 )
 

@@ -10,17 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from edged.cli.shared import output
 from edged.cli.shared.options import add_engine_options, connect
-from edged.cli.shared.output import (
-    Name,
-    local_time,
-    namer,
-    print_fields,
-    print_json,
-    print_table,
-    put,
-    put_rows,
-)
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
@@ -109,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
 def _list(client: RpcClient, options: argparse.Namespace) -> int:
     wanted = {"limit": options.limit, "kind": options.kind, "instrument": options.instrument}
     found = client.call("runs.list", wanted)["runs"]
-    return put_rows(client, options, found, COLUMNS, _row, "nothing recorded yet")
+    return output.put_rows(client, options, found, COLUMNS, _row, "nothing recorded yet")
 
 
 def _last(client: RpcClient) -> str:
@@ -129,30 +120,30 @@ def _show(client: RpcClient, options: argparse.Namespace) -> int:
         return _draw(client, options)
     shown = client.call("runs.show", {"run_id": options.run_id, "rows": options.rows})
     if options.json:
-        print_json(shown)
+        output.print_json(shown)
         return ExitStatus.OK
-    meta, name = shown["meta"], namer(client)
+    meta, name = shown["meta"], output.namer(client)
     if options.all:
-        print_fields({**_meta(meta, name), "path": shown["path"]})
+        output.print_fields({**_meta(meta, name), "path": shown["path"]})
     else:
-        print_fields({**_head(meta, name), "path": shown["path"]})
+        output.print_fields({**_head(meta, name), "path": shown["path"]})
         if statistics := _statistics(meta):
             print()
-            print_table(statistics, STATISTICS)
+            output.print_table(statistics, STATISTICS)
     if shown["rows"]:
         print()
         columns = shown["columns"]
         rows = [dict(zip(columns, row, strict=False)) for row in shown["rows"]]
-        print_table(rows, {name: name for name in columns})
+        output.print_table(rows, {name: name for name in columns})
     return ExitStatus.OK
 
 
-def _row(run: Mapping[str, Any], name: Name) -> dict[str, Any]:
-    started = local_time(run["started_ms"])
+def _row(run: Mapping[str, Any], name: output.Name) -> dict[str, Any]:
+    started = output.local_time(run["started_ms"])
     return {**run, "instrument": name(run["instrument_id"]), "started": started}
 
 
-def _head(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
+def _head(meta: Mapping[str, Any], name: output.Name) -> dict[str, Any]:
     """What a person asks of a recording first: what it was, when, by whom, how it ended."""
     summary = meta.get("summary", {})
     given = (f"{key}={value}" for key, value in meta["parameters"].items())
@@ -160,8 +151,8 @@ def _head(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
     told = {
         "run": meta["run_id"],
         "status": f"{meta['status']} ({reason})" if reason else meta["status"],
-        "started": local_time(meta["started_ms"]),
-        "ended": local_time(meta.get("ended_ms")),
+        "started": output.local_time(meta["started_ms"]),
+        "ended": output.local_time(meta.get("ended_ms")),
         "instrument": name(meta["instrument_id"]),
         "command": " ".join((meta["command_name"], *given)),
         "who": meta["caller"]["who"],
@@ -192,7 +183,7 @@ def _rounded(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _meta(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
+def _meta(meta: Mapping[str, Any], name: output.Name) -> dict[str, Any]:
     """The head of a recording in a person's words: each time once, the instrument by its name."""
     told: dict[str, Any] = {}
     for key, value in meta.items():
@@ -200,7 +191,7 @@ def _meta(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
             case "instruments" | "started_ms" | "ended_ms":
                 continue
             case "started" | "ended":
-                told[key] = local_time(meta.get(f"{key}_ms"))
+                told[key] = output.local_time(meta.get(f"{key}_ms"))
             case "instrument_id":
                 told["instrument"] = name(value)
             case "statistics":
@@ -266,7 +257,7 @@ def _report(client: RpcClient, options: argparse.Namespace) -> int:
     except OSError as refused:
         raise _unwritable(path, refused) from refused
     told = {"run_id": run_id, "path": str(path)}
-    return put(told, options, lambda _: print(f"{run_id} → {path}", file=sys.stderr))
+    return output.put(told, options, lambda _: print(f"{run_id} → {path}", file=sys.stderr))
 
 
 def _check_free(path: Path) -> None:

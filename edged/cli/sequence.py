@@ -13,19 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edged.actions.tool import DRY_RUN
+from edged.cli.shared import output
 from edged.cli.shared.approval import call_telling
 from edged.cli.shared.options import (
     add_dry_run_option,
     add_engine_options,
     connect,
     read_parameters,
-)
-from edged.cli.shared.output import (
-    print_dry_run,
-    print_fields,
-    print_table,
-    show,
-    show_under_way,
 )
 from edged.errors import Invalid
 from edged.host import ExitStatus
@@ -64,11 +58,11 @@ def run(arguments: Sequence[str]) -> int:
         case "start":
             return _start(client, options)
         case "list":
-            return show_under_way(client, options, "sequences", COLUMNS)
+            return output.show_under_way(client, options, "sequences", COLUMNS)
         case _:
             wanted = {"run_id": options.run_id}
             answer = client.call_tool("bench__stop_run", wanted, timeout_s=STOP_TIMEOUT_S)
-            return show(answer, options, print_fields)
+            return output.show(answer, options, output.print_fields)
 
 
 def _start(client: RpcClient, options: argparse.Namespace) -> int:
@@ -88,7 +82,7 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
     if options.dry_run:
         wishes[DRY_RUN] = True
     answer = call_telling(client, "execute_sequence", wishes, timeout_s=options.timeout)
-    return show(answer, options, print_dry_run if options.dry_run else _print_end)
+    return output.show(answer, options, output.print_dry_run if options.dry_run else _print_end)
 
 
 def _print_end(told: Mapping[str, Any]) -> None:
@@ -96,7 +90,7 @@ def _print_end(told: Mapping[str, Any]) -> None:
     result = dict(told.get("result") or {})
     rows = result.pop("rows", [])
     if rows:
-        print_table(rows, {name: name for name in rows[0]})
+        output.print_table(rows, {name: name for name in rows[0]})
         print()
     recording = told.get("recording") or {}
     fields = {name: told[name] for name in ("run_id", "status", "steps_executed") if name in told}
@@ -107,4 +101,4 @@ def _print_end(told: Mapping[str, Any]) -> None:
         fields["note"] = " ".join(told["notes"])
     if told.get("left"):
         fields["left set"] = told["left"]
-    print_fields(fields)
+    output.print_fields(fields)

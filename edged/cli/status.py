@@ -13,16 +13,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.cli.instruments import absent_line
+from edged.cli.shared import output
 from edged.cli.shared.options import HelpText, add_engine_options, connect
-from edged.cli.shared.output import (
-    Name,
-    add_watch_option,
-    aliased,
-    local_time,
-    print_lines,
-    show,
-    watched,
-)
 from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
 
 Told = Mapping[str, Any]
@@ -40,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--all", action="store_true", help="show ids, doors for other programs and advice, too"
     )
-    add_watch_option(parser)
+    output.add_watch_option(parser)
     add_engine_options(parser)
     options = parser.parse_args(arguments)
 
@@ -48,16 +40,16 @@ def run(arguments: Sequence[str]) -> int:
         engine = connect(options)
         status = engine.call_tool("status")
         if options.json or status.error is not None:
-            return show(status, options, lambda _: None)
+            return output.show(status, options, lambda _: None)
         known = engine.call_tool("instruments", {"filter": ""}).value
 
         def draw(told: Any) -> None:
             host = _reached_at(engine.engine.path.parent)
-            print_lines(glance(told, known, host, shows_all=options.all))
+            output.print_lines(glance(told, known, host, shows_all=options.all))
 
-        return show(status, options, draw)
+        return output.show(status, options, draw)
 
-    return watched(options, once)
+    return output.watched(options, once)
 
 
 def _reached_at(state_dir: Path) -> str:
@@ -80,7 +72,7 @@ def glance(
         host: by which this machine is reached.
         shows_all: with what is seldom wanted, and with headings that have nothing under them.
     """
-    name = aliased(instruments)
+    name = output.aliased(instruments)
     yield from _doors(status, host, shows_all=shows_all)
     is_calm = True
     sections = SECTIONS if shows_all else {k: v for k, v in SECTIONS.items() if k != ADVICE}
@@ -121,7 +113,7 @@ def _doors(status: Told, host: str, *, shows_all: bool) -> Iterator[str]:
     yield f"{units}{f': {counted}' if counted else ''}"
 
 
-def _on(status: Told, name: Name) -> Iterator[str]:
+def _on(status: Told, name: output.Name) -> Iterator[str]:
     for rule in status["interlocks"]:
         if rule["state"] == "watching" and not rule["cools_s"]:
             yield f"interlock {rule['name']} is watching: {_interlock(rule)}"
@@ -143,7 +135,7 @@ def _outputs(names: Sequence[str]) -> str:
     return ", ".join("any output (state unknown)" if one == "*" else str(one) for one in names)
 
 
-def _running(status: Told, name: Name) -> Iterator[str]:
+def _running(status: Told, name: output.Name) -> Iterator[str]:
     for program in status["visa"]["programs"]:
         yield f"{name(program['instrument_id'])}: used by {program['who']}"
     for sweep in status["sweeps"]:
@@ -162,7 +154,7 @@ def _running(status: Told, name: Name) -> Iterator[str]:
         )
 
 
-def _stopping(status: Told, name: Name) -> Iterator[str]:
+def _stopping(status: Told, name: output.Name) -> Iterator[str]:
     for instrument_id in status["stopping"]:
         yield f"{name(instrument_id)}: its stop is repeated until it is confirmed"
     for sweep in status["sweeps"]:
@@ -171,7 +163,7 @@ def _stopping(status: Told, name: Name) -> Iterator[str]:
             yield f"{unit}: the abort of {sweep['sweep_id']} is repeated until the instrument obeys"
 
 
-def _waiting(status: Told, name: Name) -> Iterator[str]:
+def _waiting(status: Told, name: output.Name) -> Iterator[str]:
     for sweep in status["sweeps"]:
         if sweep["status"] == "holding":
             yield f"{_swept(sweep, name)}, held at its value until somebody stops it"
@@ -201,7 +193,7 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
         yield f"{units}: reserved by {lease['who']}{purpose}"
 
 
-def _absent(status: Told, _name: Name) -> Iterator[str]:
+def _absent(status: Told, _name: output.Name) -> Iterator[str]:
     for place in status["set_aside"]:
         yield absent_line(place)
 
@@ -212,7 +204,7 @@ def _interlock(rule: Told) -> str:
     return f"{rule['reads']} is {rule['last'] or 'not read yet'}, must be: {rule['must']}"
 
 
-def _wrong(status: Told, name: Name) -> Iterator[str]:
+def _wrong(status: Told, name: output.Name) -> Iterator[str]:
     for rule in status["interlocks"]:
         if rule["tripped_ms"]:
             yield f"interlock {rule['name']} tripped {_at(rule['tripped_ms'])}: {rule['reason']}"
@@ -259,13 +251,13 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
     yield from filter(None, plain)
 
 
-def _advice(status: Told, _name: Name) -> Iterator[str]:
+def _advice(status: Told, _name: output.Name) -> Iterator[str]:
     yield from filter(None, [status["mcp"]["warning"]])
     if status["raw_scpi"] == "all":
         yield "send_scpi does not check the limits of profiles; `RAW_SCPI: known` changes that"
 
 
-def _swept(sweep: Told, name: Name) -> str:
+def _swept(sweep: Told, name: output.Name) -> str:
     unit = f" {sweep['unit']}" if sweep["unit"] else ""
     return (
         f"{sweep['sweep_id']}: {name(sweep['instrument_id'])} {sweep['command_name']} is at "
@@ -287,14 +279,14 @@ def _lasting(seconds: float) -> str:
 
 
 def _since(since_ms: int) -> str:
-    return f"since {local_time(since_ms)}"
+    return f"since {output.local_time(since_ms)}"
 
 
 def _at(at_ms: int) -> str:
-    return f"at {local_time(at_ms)}"
+    return f"at {output.local_time(at_ms)}"
 
 
-SECTIONS: Final[Mapping[str, Callable[[Told, Name], Iterator[str]]]] = MappingProxyType(
+SECTIONS: Final[Mapping[str, Callable[[Told, output.Name], Iterator[str]]]] = MappingProxyType(
     {
         "ON": _on,
         "RUNS": _running,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from edged.actions.tool import DRY_RUN
+from edged.cli.shared import output
 from edged.cli.shared.approval import call_telling
 from edged.cli.shared.options import (
     add_dry_run_option,
@@ -23,15 +24,6 @@ from edged.cli.shared.options import (
     number,
     positive,
     read_parameters,
-)
-from edged.cli.shared.output import (
-    cell,
-    print_dry_run,
-    print_fields,
-    print_table,
-    put,
-    show,
-    show_under_way,
 )
 from edged.errors import Invalid
 from edged.host import ExitStatus
@@ -91,13 +83,13 @@ def run(arguments: Sequence[str]) -> int:
         case _:
             wanted = {"sweep_id": options.sweep_id, "hold": options.hold}
             answer = client.call_tool("stop_sweep", wanted, timeout_s=STOP_TIMEOUT_S)
-            return show(answer, options, _print_stopped)
+            return output.show(answer, options, _print_stopped)
 
 
 def line_of(told: Mapping[str, Any]) -> str:
     """One line for where a sweep stands."""
-    unit = cell(told["unit"])
-    late = f"; {cell(told['why_late'])}" if told["why_late"] else ""
+    unit = output.cell(told["unit"])
+    late = f"; {output.cell(told['why_late'])}" if told["why_late"] else ""
     return (
         f"{told['sweep_id']}  {told['status']}  {_number(told['set_value'])} of "
         f"{_number(told['target_value'])} {unit}  (reads {_number(told['current_value'])}{late})"
@@ -166,11 +158,11 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
         return ExitStatus.USAGE
     answer = call_telling(client, "start_sweep", wishes, timeout_s=options.timeout)
     if options.dry_run:
-        return show(answer, options, print_dry_run)
+        return output.show(answer, options, output.print_dry_run)
     if options.detach or answer.error is not None:
-        return show(answer, options, print_fields)
+        return output.show(answer, options, output.print_fields)
     end = _watch(client, answer.result["sweep_id"], is_quiet=options.json)
-    put(end, options, _print_end)
+    output.put(end, options, _print_end)
     is_as_asked = end["status"] in GOOD or str(end["reason"] or "").startswith(AS_ASKED)
     return ExitStatus.OK if is_as_asked else ExitStatus.FAILED
 
@@ -218,8 +210,8 @@ def _measure(client: RpcClient, words: Sequence[str]) -> dict[str, Any]:
 def _status(client: RpcClient, options: argparse.Namespace) -> int:
     if options.sweep_id:
         wanted = {"sweep_id": options.sweep_id, "points": options.points}
-        return show(client.call_tool("get_sweep_status", wanted), options, _print_end)
-    return show_under_way(client, options, "sweeps", COLUMNS)
+        return output.show(client.call_tool("get_sweep_status", wanted), options, _print_end)
+    return output.show_under_way(client, options, "sweeps", COLUMNS)
 
 
 def _watch(client: RpcClient, sweep_id: str, *, is_quiet: bool) -> dict[str, Any]:
@@ -277,9 +269,12 @@ def _screen(*, is_quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
 def _print_stopped(told: Mapping[str, Any]) -> None:
     fields = dict(told)
     if "still_on" in fields:
-        on = [f"{cell(one['name'])} answers {cell(one['answer'])}" for one in fields["still_on"]]
+        on = [
+            f"{output.cell(one['name'])} answers {output.cell(one['answer'])}"
+            for one in fields["still_on"]
+        ]
         fields["still_on"] = ", ".join(on) or "nothing that the instrument reports"
-    print_fields(fields)
+    output.print_fields(fields)
 
 
 def _print_end(told: Mapping[str, Any]) -> None:
@@ -293,10 +288,10 @@ def _print_end(told: Mapping[str, Any]) -> None:
     # A field for all of them, each a sentence: what is true of its rows and misleads.
     if told.get("notes"):
         fields["notes"] = "; ".join(told["notes"])
-    print_fields(fields)
+    output.print_fields(fields)
     if told.get("points"):
         print()
-        print_table(told["points"], {c["name"]: _heading(c) for c in told["columns"]})
+        output.print_table(told["points"], {c["name"]: _heading(c) for c in told["columns"]})
 
 
 def _heading(column: Mapping[str, str]) -> str:
@@ -305,4 +300,4 @@ def _heading(column: Mapping[str, str]) -> str:
 
 def _number(value: object) -> str:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"{value:g}" if is_number else cell(value)
+    return f"{value:g}" if is_number else output.cell(value)

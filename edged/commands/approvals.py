@@ -36,13 +36,12 @@ from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient, Elicit, InputRequired, Round
 from edged.actions.envelope import OpenEnvelope
 from edged.commands.outgoing import Outgoing, shown_line, unpacked
-from edged.commands.preconditions import moment
-from edged.commands.target import Target
+from edged.commands.target import Target, matches_of, moment, sent_parts
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NeedsApproval, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import shown
 from edged.profiles.confirm import EVERY_WAY, ConfirmRule, Way
-from edged.profiles.raw import RawMatch, RawPart, identify, in_its_unit
+from edged.profiles.raw import RawMatch, RawPart
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.sharing.approvals import Approvals, Question, Verdict
@@ -108,7 +107,7 @@ def is_asked_about(action: Action, target: Target) -> bool:
         return True
     return any(
         _asks_of_part(rule, part, is_itself=rule.name == name)
-        for part in _parts(target, instrument)
+        for part in sent_parts(target, instrument)
         for rule in asked
     )
 
@@ -133,22 +132,6 @@ def _matches(target: Target, instrument: Instrument) -> Iterator[RawMatch]:
     """Every command that what goes out may be."""
     for matches in matches_of(target, instrument):
         yield from matches
-
-
-def matches_of(target: Target, instrument: Instrument) -> Iterator[tuple[RawMatch, ...]]:
-    """The same, of each message that goes out."""
-    return (part.matches for part in _parts(target, instrument))
-
-
-def _parts(target: Target, instrument: Instrument) -> Iterator[RawPart]:
-    """Each message that goes out, with the commands that it may be."""
-    command = target.command
-    if command is None or instrument.profile is None:
-        yield from target.parts
-        return
-    for template, line in zip(command.scpi, target.lines, strict=False):
-        for part in identify(instrument.profile, line):
-            yield in_its_unit(part, command, template)
 
 
 def _asks_itself(rule: ConfirmRule, action: Action, target: Target) -> bool:

@@ -14,9 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from edged.actions.action import ENDS_WORK, Action, Purpose, RunCommand, SendScpi
-from edged.commands.approvals import matches_of
-from edged.commands.preconditions import moment
-from edged.commands.target import SendGuard, Target
+from edged.commands.target import SendGuard, Target, matches_of, moment
 from edged.errors import ErrorCode, Refused
 from edged.guards.budgets import HOUR_S, Key, Ledger
 from edged.instruments.instrument import Instrument

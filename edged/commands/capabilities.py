@@ -7,20 +7,7 @@ from typing import Any
 
 from edged.commands.target import Catalog, ProfileChecks
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import (
-    BitsAnswer,
-    Command,
-    FieldsAnswer,
-    ImageAnswer,
-    ListAnswer,
-    Returns,
-    RowStep,
-    ScalarAnswer,
-    Sequence,
-    Setting,
-    WaveformAnswer,
-    walk,
-)
+from edged.profiles import model
 from edged.store.experience import CommandKnowledge
 
 Entry = dict[str, Any]
@@ -99,7 +86,7 @@ def _sequence(checks: ProfileChecks, name: str) -> Entry:
     }
 
 
-def _setting(setting: Setting) -> Entry:
+def _setting(setting: model.Setting) -> Entry:
     return {
         "name": setting.name,
         "unit": setting.unit,
@@ -108,35 +95,35 @@ def _setting(setting: Setting) -> Entry:
     }
 
 
-def _unit(command: Command) -> str:
+def _unit(command: model.Command) -> str:
     """The unit of the answer, or of what a setter's only number is given in."""
-    if isinstance(command.returns, ScalarAnswer | ListAnswer):
+    if isinstance(command.returns, model.ScalarAnswer | model.ListAnswer):
         return command.returns.unit
-    if isinstance(command.returns, WaveformAnswer):
+    if isinstance(command.returns, model.WaveformAnswer):
         return command.returns.y_unit
     units = {parameter.unit for parameter in command.parameters.values() if parameter.unit}
     return units.pop() if len(units) == 1 else ""
 
 
-def _returns(returns: Returns) -> Entry:
+def _returns(returns: model.Returns) -> Entry:
     match returns:
-        case ScalarAnswer():
+        case model.ScalarAnswer():
             return {"type": returns.type.value, "unit": returns.unit}
-        case ListAnswer():
+        case model.ListAnswer():
             items = {"type": returns.type.value}
             return {"type": "list", "items": items, "unit": returns.unit}
-        case FieldsAnswer():
+        case model.FieldsAnswer():
             fields = [
                 {"name": f.name, "type": f.type.value, "unit": f.unit} for f in returns.fields
             ]
             return {"type": "fields", "fields": fields}
-        case BitsAnswer():
+        case model.BitsAnswer():
             return {"type": "bits", "fields": [{"name": f.name} for f in returns.fields]}
-        case WaveformAnswer():
+        case model.WaveformAnswer():
             return {"type": "waveform", "x_unit": returns.x_unit, "y_unit": returns.y_unit}
-        case ImageAnswer():
+        case model.ImageAnswer():
             return {"type": "image", "mime": returns.mime}
 
 
-def _has_rows(sequence: Sequence) -> bool:
-    return any(isinstance(step, RowStep) for step in walk(sequence.steps))
+def _has_rows(sequence: model.Sequence) -> bool:
+    return any(isinstance(step, model.RowStep) for step in model.walk(sequence.steps))

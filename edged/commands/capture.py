@@ -30,8 +30,8 @@ from edged.instruments.conversation import (
 )
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
-from edged.profiles.answers import Samples, check_count, parse_preamble
-from edged.profiles.frames import Frame
+from edged.profiles.answers import parse_preamble
+from edged.profiles.frames import Frame, Samples, check_count
 from edged.profiles.model import (
     Acquisition,
     Command,

@@ -30,8 +30,7 @@ from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.commands.approvals import commands_sent
 from edged.commands.freshness import STALE_NOTES
-from edged.commands.preconditions import moment
-from edged.commands.target import Target
+from edged.commands.target import Target, moment
 from edged.commands.telling import outputs_told
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged

@@ -18,10 +18,11 @@ import structlog
 
 from edged.actions.caller import Caller
 from edged.changes import TOLD
-from edged.commands.preconditions import holder_of, moment
+from edged.commands.preconditions import holder_of
+from edged.commands.target import moment
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
 from edged.instruments.instrument import Instrument
-from edged.profiles.owner_rules import OnExpiry
+from edged.profiles.unit_rules import OnExpiry
 from edged.record import part, record
 from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from edged.actions.action import Action, NamedAction
 from edged.actions.caller import Caller
+from edged.actions.outcome import Done
 from edged.actions.tool import Tool
 from edged.commands.pending import Running
 from edged.commands.rehearsal import Rehearse, no_rehearsal
@@ -219,6 +220,16 @@ class Operation:
             dataclasses.replace(one, tool=one.tool or name, ask=one.ask or self.ask)
             for one in self.resources
         )
+
+
+def later(name: str) -> Callable[..., Running]:
+    """The ``run`` of a row whose family is a ``runs.registry.Late``: the method of that name."""
+
+    async def run(family: Any, *asked: Any) -> Done:
+        done: Done = await getattr(await family.come(), name)(*asked)
+        return done
+
+    return run
 
 
 def bind(family: object, rows: Iterable[Operation]) -> Rows:

@@ -44,7 +44,7 @@ from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck
 from edged.profiles.model import Changes, Command, ParameterType
-from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
+from edged.profiles.owner_rules import tightened
 from edged.profiles.raw import (
     LineClass,
     RawMatch,
@@ -56,6 +56,7 @@ from edged.profiles.raw import (
     nearest_commands,
 )
 from edged.profiles.template import render_lines
+from edged.profiles.unit_rules import ASK_THE_OWNER, UnitRules
 from edged.profiles.watchdog import disarms
 from edged.record import record
 from edged.yaml.tree import Scalar

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from edged.actions.action import ENDS_WORK, Action, RunCommand, SendLines, SendScpi
 from edged.actions.caller import Caller
 from edged.clock import Clock
-from edged.commands.target import Precondition, Target
+from edged.commands.target import Precondition, Target, moment
 from edged.errors import Conflict, ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.template import render_lines
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.runs.units import unit_of_instrument
-from edged.sharing.leases import Holder, Leases, Moment, Permit
+from edged.sharing.leases import Holder, Leases, Permit
 from edged.store.lockouts import Lockout, Lockouts
 
 
@@ -62,11 +62,6 @@ def locked_out(
 def holder_of(caller: Caller) -> Holder:
     """Who a caller is to the leases."""
     return Holder(caller.key, caller.who, caller.lease, caller.on_behalf_of)
-
-
-def moment(clock: Clock) -> Moment:
-    """Now."""
-    return Moment(clock.monotonic(), clock.wall_ms())
 
 
 class Leased:

@@ -9,23 +9,26 @@ may have different checks; a profile object that is swapped (hot reload) gets ne
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Final
 
 from edged.actions.action import Action
+from edged.clock import Clock
 from edged.errors import ErrorCode, Fault, NotFound
 from edged.instruments.conversation import Ask
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.model import Command, Profile, Sequence
-from edged.profiles.owner_rules import UnitRules, tightened
-from edged.profiles.raw import LineClass, RawPart
+from edged.profiles.owner_rules import tightened
+from edged.profiles.raw import LineClass, RawMatch, RawPart, identify, in_its_unit
 from edged.profiles.template import optional_names
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
 from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec
+from edged.sharing.leases import Moment
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
 from edged.yaml.tree import Scalar
@@ -364,3 +367,24 @@ def _listed(names: tuple[str, ...]) -> str:
     """Such as: psu1, smu1 and dmm1."""
     *most, last = names[:MOST_NAMED]
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def moment(clock: Clock) -> Moment:
+    """The time at which a guard decides."""
+    return Moment(clock.monotonic(), clock.wall_ms())
+
+
+def matches_of(target: Target, instrument: Instrument) -> Iterator[tuple[RawMatch, ...]]:
+    """The commands that each message that goes out may be."""
+    return (part.matches for part in sent_parts(target, instrument))
+
+
+def sent_parts(target: Target, instrument: Instrument) -> Iterator[RawPart]:
+    """Each message that goes out, with the commands that it may be."""
+    command = target.command
+    if command is None or instrument.profile is None:
+        yield from target.parts
+        return
+    for template, line in zip(command.scpi, target.lines, strict=False):
+        for part in identify(instrument.profile, line):
+            yield in_its_unit(part, command, template)

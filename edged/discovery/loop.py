@@ -346,13 +346,15 @@ class Discovery:
         places = [place for place in self._places.values() if self._is_vacant(place, others)]
         for place in places:
             self._ask_soon(place)
+        # A line that was opened again is ready, too, while the unit is asked who it is.
+        absent = {i.actor for i in self._pool.all() if not i.is_connected}
         away = []
-        for place in self._places.values():
-            if place.actor is not None and place.actor.line.bound.number:
-                if place.actor.line.state is LineState.READY:
-                    place.actor.look()
+        for actor in (place.actor for place in self._places.values()):
+            if actor is not None and actor.line.bound.number:
+                if actor.line.state is LineState.READY and actor not in absent:
+                    actor.look()
                 else:
-                    away.append(asyncio.create_task(self._try(place.actor), name="edged-scan"))
+                    away.append(asyncio.create_task(self._try(actor), name="edged-scan"))
         try:
             await self._wait_for([*_asking(places), *away], deadline)
         finally:

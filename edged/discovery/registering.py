@@ -50,10 +50,12 @@ from edged.profiles.match import (
     parse_idn,
 )
 from edged.profiles.model import Connection, ErrorCheck, Profile
-from edged.profiles.owner_rules import UnitRules, tighten
+from edged.profiles.owner_rules import tighten
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
-from edged.scpi.answer_text import ErrorKind, clean_text
+from edged.scpi.answer_text import clean_text
 from edged.scpi.errors import InstrumentError
+from edged.scpi.kinds import ErrorKind
 from edged.transports.address import parse_address
 
 T = TypeVar("T")

@@ -52,8 +52,7 @@ def check_engine(facts: Facts) -> CheckLine:
     """Whether one runs, and which."""
     if facts.engine is None and facts.unreachable is not None:
         return fail(facts.unreachable.message, facts.unreachable.remedy)
-    starting = _starting(facts)
-    if starting and (facts.engine is None or not psutil.pid_exists(facts.engine.pid)):
+    if starting := _starting(facts):
         return warn(f"{starting}.", AGAIN)
     if facts.engine is None:
         return fail(f"No engine works with {facts.config.state_dir}.", START_IT)
@@ -130,8 +129,7 @@ def _unbound(port: int, error: str, facts: Facts) -> CheckLine:
     if facts.is_answering:
         why = error or "It does not say why."
         return fail(f"The engine does not listen for MCP: {why}", f"Correct that: {again}.")
-    starting = _starting(facts)
-    if starting:
+    if starting := _starting(facts):
         return warn(f"{starting}, and does not listen for MCP yet.", AGAIN)
     if facts.engine is not None and psutil.pid_exists(facts.engine.pid):
         return warn(
@@ -144,13 +142,13 @@ def _unbound(port: int, error: str, facts: Facts) -> CheckLine:
 
 def _starting(facts: Facts) -> str:
     """Who is about to serve this state directory; empty where the engine is up, or nobody is."""
-    if facts.is_answering:
+    if facts.is_answering or (facts.engine and psutil.pid_exists(facts.engine.pid)):
         return ""
     holder = lock_holder(facts.config.state_dir)
-    if holder and (facts.engine is None or str(facts.engine.pid) != holder):
+    if holder:
         return f"The engine with PID {holder} is starting"
     supervisor = read_supervisor_file(facts.config.state_dir).get("pid")
-    if supervisor and not holder:
+    if supervisor:
         return f"The supervisor with PID {supervisor} is starting the engine"
     return ""
 
@@ -201,6 +199,9 @@ def check_rpc(facts: Facts) -> CheckLine:
                 f"RPC port {port} is held by another program: {holder}.",
                 "Stop that program, or set RPC_PORT to another port.",
             )
+    if starting := _starting(facts):
+        return warn(f"{starting}.", AGAIN)
+    if facts.engine is None:
         return skip("No engine runs.")
     if not facts.engine.rpc_port and facts.unreachable is not None:
         return fail(facts.unreachable.message, facts.unreachable.remedy)

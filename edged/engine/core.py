@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edged.actions.action import Action
 from edged.actions.cause import Cause
@@ -45,13 +45,15 @@ from edged.instruments.trace import JobWatchOf
 from edged.instruments.unit_state import UnitState, unit_state
 from edged.operations.commands import CommandOperations
 from edged.runs.bench import Bench, Stores
-from edged.runs.experiments.run import Plan
 from edged.runs.left_work import LeftWork
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.sharing.leases import Leases
 from edged.store.database import Database
 from edged.store.kept import keep_key
 from edged.transports.visa import VisaLibrary
+
+if TYPE_CHECKING:
+    from edged.runs.experiments.run import Plan
 
 
 class Core:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -63,8 +63,8 @@ from edged.profiles.authoring.verification import FOLDER
 from edged.profiles.bench_file import seen_units
 from edged.profiles.library_cache import CACHE
 from edged.runs.bench import DATABASE_FILE, Bench
-from edged.runs.experiments.run import Plan
 from edged.runs.left_work import LeftWork
+from edged.runs.run_head import RunKind
 from edged.service import Notifier, say_alive, stop_requested
 from edged.store.bench_copy import BenchCopy
 from edged.store.database import Database
@@ -88,6 +88,9 @@ from edged.surfaces.visa.session import VisaWork
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.transports.visa import VisaLibrary
+
+if TYPE_CHECKING:
+    from edged.runs.experiments.run import Plan
 
 log = structlog.get_logger("edged.engine")
 
@@ -265,7 +268,7 @@ class Engine(Core):
             leases=self._leases,
             runs=self._work.runs,
             report=self._work.reports.make,
-            status=self._work.experiments.seen,
+            status=self._work.seen,
             peer=arrivals.peer,
             note=self._record.method,
         )
@@ -514,8 +517,8 @@ class Engine(Core):
         return {
             "sweeps": self._work.sweeps.active(),
             "streams": self._work.streams.running(),
-            "sequences": self._work.sequences.running(),
-            "experiments": self._work.experiments.running(),
+            "sequences": self._work.registry.running(RunKind.SEQUENCE),
+            "experiments": self._work.registry.running(RunKind.EXPERIMENT),
             "lockouts": self._lockouts(),
             "leases": self._leases.listed(),
             "approvals": self._approvals.listed(),

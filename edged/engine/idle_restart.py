@@ -17,6 +17,7 @@ from edged.clock import Clock
 from edged.engine.long_work import LongWork
 from edged.errors import Conflict
 from edged.record import part
+from edged.runs.run_head import RunKind
 
 if TYPE_CHECKING:
     from edged.surfaces.rpc.own_methods import OwnMethod
@@ -45,9 +46,11 @@ def under_way(work: LongWork, calls: int) -> list[str]:
     ]
     found += [
         f"sequence {run['sequence_name']} on {run['instrument_id']}"
-        for run in work.sequences.running()
+        for run in work.registry.running(RunKind.SEQUENCE)
     ]
-    found += [f"experiment {run['experiment']}" for run in work.experiments.running()]
+    found += [
+        f"experiment {run['experiment']}" for run in work.registry.running(RunKind.EXPERIMENT)
+    ]
     # Streams and sequences are calls, too, unless they are detached.
     if not found and calls:
         found.append(f"{calls} calls")

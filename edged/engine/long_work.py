@@ -12,19 +12,19 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from edged.actions.caller import Caller
 from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.commands.memory import Memory
-from edged.commands.operation import Rows
+from edged.commands.operation import Rows, bind
 from edged.config.keys import OnExit
 from edged.discovery.visit import Guest, visiting
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.instrument import Instrument, connection_for
-from edged.operations.experiments import ExperimentOperations, Obtain, Rehearse
+from edged.operations import experiment_rows
 from edged.operations.resources import ResourceOperations
 from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
@@ -35,16 +35,14 @@ from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
 from edged.runs.bench import Bench
 from edged.runs.crash_recovery import AfterCrash
-from edged.runs.experiments.registry import Experiments
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewPlan, RunLeases
 from edged.runs.recordings.append import Disk
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.registry import Registry
-from edged.runs.report.reports import Maker, Reports
+from edged.runs.registry import Late, Registry
+from edged.runs.report.reports import Reports
 from edged.runs.run import Run
 from edged.runs.run_head import RunKind
-from edged.runs.sequences.registry import Sequences
 from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
 from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
@@ -57,7 +55,13 @@ from edged.runs.wording import (
     interlock_tripped,
     locked_out,
 )
+from edged.store.journal import JournalKind
 from edged.transports.visa import VisaLibrary
+
+if TYPE_CHECKING:
+    from edged.operations.experiments import ExperimentOperations, Obtain, Rehearse
+    from edged.runs.experiments.registry import Experiments
+    from edged.runs.sequences.registry import Sequences
 
 log = structlog.get_logger("edged.exit")
 
@@ -105,19 +109,26 @@ class LongWork:
     ) -> None:
         self._bench = bench
         self._rehearse = rehearse
+        self._leases, self._new_plan = leases, new_plan
         self._profiles = profiles
         self._visa = visa
         self.runs = RunRegistry(bench, disk=disk)
         self.artist = Artist(cache_dir=bench.config.state_dir / "plot")
-        self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
+        self.reports = Reports(bench, self.runs)
         self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)
         self.registry = Registry(bench, recorder=self.runs, notes=leases)
-        self.sequences = Sequences(self.registry, new_plan=new_plan)
+        self.sequences = Late(self.registry, "edged.runs.sequences.registry", self._new_sequences)
         self.streams = Streams(self.registry, waveforms=self.waveforms)
-        self.experiments = Experiments(
-            self.registry, self.runs, leases, self.reports.make, new_plan
+        self.experiments = Late(
+            self.registry, "edged.runs.experiments.registry", self._new_experiments
         )
         self.sweeps = Sweeps(self.registry, new_plan=new_plan)
+        self.registry.kinds = {
+            RunKind.SEQUENCE: self.sequences,
+            RunKind.STREAM: Late.of(self.registry, self.streams),
+            RunKind.EXPERIMENT: self.experiments,
+            RunKind.SWEEP: Late.of(self.registry, self.sweeps),
+        }
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)
         self._wrapper_stop = WrapperStop(bench, wrapper_aborts)
@@ -134,14 +145,16 @@ class LongWork:
         """Before any scan: what a former life of the daemon left under way is made safe."""
         await self._after_crash.clean_up()
         self.registry.adopt(self._after_crash.found)
-        self.experiments.left.adopt(self._after_crash.found)
+        if any(left.entry.kind is JournalKind.EXPERIMENT for left in self._after_crash.found):
+            self.experiments.get().left.adopt(self._after_crash.found)
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
         parts.callback(self.waveforms.stop)
         self.runs.start()
         parts.push_async_callback(self.runs.stop)
-        self.experiments.left.start(parts)
+        if self.experiments.made is not None:
+            self.experiments.made.left.start(parts)
 
     async def end(self) -> None:
         """End everything that runs, side by side and within bounds; with ON_EXIT safe, make safe.
@@ -189,12 +202,14 @@ class LongWork:
             note_stopped: told of each instrument whose abort is on its way.
         """
         return {
-            **ExperimentOperations(
-                experiments=self.experiments,
-                directories=self._bench.config.experiment_dirs,
-                rehearse=self._rehearse,
-                obtain=obtain,
-            ).table(),
+            **bind(
+                Late(
+                    self.registry,
+                    "edged.operations.experiments",
+                    lambda: self._new_experiment_operations(obtain),
+                ),
+                experiment_rows.OPERATIONS,
+            ),
             **StreamOperations(
                 streams=self.streams, waveforms=self.waveforms, artist=self.artist
             ).table(),
@@ -222,26 +237,32 @@ class LongWork:
     async def end_run(self, run_id: str, is_held: bool) -> None:
         """Its lease has ended: a sweep is parked or aborted, a sequence is ended or goes on."""
         if self.registry.get(RunKind.EXPERIMENT, run_id) is not None:
-            await self.experiments.stop_run(run_id, LEASE_END, hold=False)
+            await self.experiments.get().stop_run(run_id, LEASE_END, hold=False)
         elif self.registry.get(RunKind.SEQUENCE, run_id) is None:
             await self.sweeps.stop(run_id, LEASE_END, hold=is_held)
         elif not is_held:
-            await self.sequences.stop(run_id, LEASE_END)
+            await self.sequences.get().stop(run_id, LEASE_END)
 
     def note_safe(
         self, instrument_id: str, values: Mapping[str, object], on_behalf_of: str
     ) -> None:
         """A safe command is on its way: it ends the sweeps and experiments that it touches."""
         self.sweeps.note_safe(instrument_id, values, on_behalf_of)
-        self.experiments.note_safe(instrument_id, on_behalf_of)
+        if self.experiments.made is not None:
+            self.experiments.made.note_safe(instrument_id, on_behalf_of)
+
+    def seen(self, run_id: str) -> dict[str, Any] | None:
+        """How an experiment stands, for a view; ``None``: it is not in memory."""
+        made = self.experiments.made
+        return made.seen(run_id) if made is not None else None
 
     def run_ids(self) -> tuple[str, ...]:
         """Ids of the sweeps, streams and sequences that run."""
         return (
             *(str(sweep["sweep_id"]) for sweep in self.sweeps.active()),
             *(str(stream["stream_id"]) for stream in self.streams.running()),
-            *(str(run["run_id"]) for run in self.sequences.running()),
-            *(str(run["run_id"]) for run in self.experiments.running()),
+            *(str(run["run_id"]) for run in self.registry.running(RunKind.SEQUENCE)),
+            *(str(run["run_id"]) for run in self.registry.running(RunKind.EXPERIMENT)),
         )
 
     def moves(self, instrument_id: str) -> tuple[str, ...]:
@@ -302,11 +323,29 @@ class LongWork:
             return self._bench.pool.get(instrument_id).called
         return instrument_id
 
-    def _new_report_maker(self) -> Maker:
-        # Most lives of the daemon never see a report, and need not wait for what makes them.
-        from edged.runs.report.making import ReportMaker
+    # Most lives of the daemon never see these, and need not wait for what makes them.
 
-        return ReportMaker(self._bench, self.runs)
+    def _new_sequences(self) -> Sequences:
+        from edged.runs.sequences.registry import Sequences
+
+        return Sequences(self.registry, new_plan=self._new_plan)
+
+    def _new_experiments(self) -> Experiments:
+        from edged.runs.experiments.registry import Experiments
+
+        return Experiments(
+            self.registry, self.runs, self._leases, self.reports.make, self._new_plan
+        )
+
+    def _new_experiment_operations(self, obtain: Obtain) -> ExperimentOperations:
+        from edged.operations.experiments import ExperimentOperations
+
+        return ExperimentOperations(
+            experiments=self.experiments.get(),
+            directories=self._bench.config.experiment_dirs,
+            rehearse=self._rehearse,
+            obtain=obtain,
+        )
 
     def visit(self, address: str, journal: Mapping[str, Any]) -> AbstractAsyncContextManager[Guest]:
         """A visit to an address before anything is registered there."""

@@ -166,7 +166,7 @@ async def run_experiment(core: Core, arguments: Mapping[str, Any]) -> dict[str, 
 
     A person who always says yes answers its questions.
     """
-    experiments = core.work.experiments
+    experiments = core.work.experiments.get()
     action = NamedAction(
         operation="bench__start_experiment",
         tool="bench__start_experiment",

@@ -22,7 +22,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.interlocks import Interlock
 from edged.profiles.library import pack
 from edged.profiles.model import Profile
-from edged.profiles.owner_rules import EMPTY_RULES, UnitRules
+from edged.profiles.unit_rules import EMPTY_RULES, UnitRules
 from edged.record import record
 
 PROCESSOR_S: Final = 120.0

@@ -20,6 +20,7 @@ from edged.instruments.unit_state import UnitState, counted, heard_ms
 from edged.protocol.results import Told
 from edged.record import record
 from edged.runs.bench import Bench
+from edged.runs.run_head import RunKind
 
 NAMED: Final = ("id", "alias", "manufacturer", "model", "instrument_class", "serial", "used_by")
 
@@ -61,8 +62,8 @@ class Here:
         for kind, id_name, name, runs in (
             ("sweep", "sweep_id", "command_name", work.sweeps.active()),
             ("stream", "stream_id", "command_name", work.streams.running()),
-            ("sequence", "run_id", "sequence_name", work.sequences.running()),
-            ("experiment", "run_id", "experiment", work.experiments.running()),
+            ("sequence", "run_id", "sequence_name", work.registry.running(RunKind.SEQUENCE)),
+            ("experiment", "run_id", "experiment", work.registry.running(RunKind.EXPERIMENT)),
         ):
             for run in runs:
                 yield {
@@ -149,8 +150,8 @@ class StatusReport:
                 "mcp": self._mcp(),
                 "sweeps": list(self._work.sweeps.active()),
                 "streams": self._work.streams.running(),
-                "sequences": list(self._work.sequences.running()),
-                "experiments": list(self._work.experiments.running()),
+                "sequences": list(self._work.registry.running(RunKind.SEQUENCE)),
+                "experiments": list(self._work.registry.running(RunKind.EXPERIMENT)),
                 **{name: part() for name, part in self._more.items()},
             }
         )

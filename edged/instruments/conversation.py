@@ -30,17 +30,11 @@ from edged.profiles.model import (
     ScalarAnswer,
 )
 from edged.record import record
-from edged.scpi.answer_text import (
-    AnswerType,
-    ErrorKind,
-    bad_answer,
-    clean_text,
-    escaped,
-    plain_value,
-    read_number,
-)
+from edged.scpi.answer_text import bad_answer, clean_text, escaped, plain_value
 from edged.scpi.blocks import FindHead, find_block_head
 from edged.scpi.errors import InstrumentError, folded, parse_error
+from edged.scpi.kinds import AnswerType, ErrorKind
+from edged.scpi.numbers import read_number
 from edged.yaml.tree import Scalar
 
 ENTRY: Final = re.compile(

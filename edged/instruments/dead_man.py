@@ -23,15 +23,7 @@ from edged.instruments.conversation import (
     write_lines,
 )
 from edged.patterns import found_in
-from edged.profiles.model import (
-    Command,
-    Completion,
-    CompletionKind,
-    Connection,
-    InstrumentWatchdog,
-    Precondition,
-    Tripped,
-)
+from edged.profiles import model
 from edged.scpi.answer_text import clean_text
 from edged.scpi.line import is_query
 from edged.scpi.words import is_recalling, works_switch
@@ -47,7 +39,7 @@ class Words:
         limit_s: dead_man_s of the bench file.
     """
 
-    def __init__(self, watchdog: InstrumentWatchdog, limit_s: float) -> None:
+    def __init__(self, watchdog: model.InstrumentWatchdog, limit_s: float) -> None:
         self.watchdog = watchdog
         self.limit_s = limit_s
         self.begin = _filled((*watchdog.delay, *watchdog.enable), limit_s)
@@ -55,7 +47,7 @@ class Words:
         # What a person clears it by.
         self.clear = "; ".join(watchdog.clear)
 
-    def feed(self, connection: Connection) -> Conversation[None]:
+    def feed(self, connection: model.Connection) -> Conversation[None]:
         """What feeds it besides whatever is said; nothing of it takes an answer away."""
         for line in self.watchdog.feeds:
             if is_query(line):
@@ -63,7 +55,7 @@ class Words:
             else:
                 yield from write_lines((line,), connection)
 
-    def ask(self, connection: Connection) -> Conversation[bool]:
+    def ask(self, connection: model.Connection) -> Conversation[bool]:
         """Feed it, and ask whether it has switched off.
 
         Raises:
@@ -92,12 +84,12 @@ def words_of(facts: Mapping[str, Any]) -> Words | None:
                                                                 "clear", "feeds")}  # fmt: skip
         least_s, most_s = told["range_s"]
         needed = told["precondition"]
-        watchdog = InstrumentWatchdog(
+        watchdog = model.InstrumentWatchdog(
             **lines,
             range_s=(float(least_s), float(most_s)),
             step_s=float(told["step_s"]),
-            tripped=Tripped(**told["tripped"]),
-            precondition=Precondition(**needed) if needed else None,
+            tripped=model.Tripped(**told["tripped"]),
+            precondition=model.Precondition(**needed) if needed else None,
         )
         return Words(watchdog, float(facts["limit_s"]))
     except (KeyError, TypeError, ValueError):
@@ -120,7 +112,7 @@ class Timer:
         words: Words,
         *,
         called: str,
-        connection: Callable[[], Connection],
+        connection: Callable[[], model.Connection],
         meeting: Callable[[], object],
         may_be_on: Callable[[], bool],
         clock: Clock,
@@ -279,7 +271,7 @@ class Timer:
         """What a transfer of unknown length may take: a long one keeps the line without a word."""
         return timeout_s if self.state.stage is Stage.OFF else min(timeout_s, self.state.longest_s)
 
-    def check_pace(self, command: Command) -> None:
+    def check_pace(self, command: model.Command) -> None:
         """Let pass what keeps the line for no longer than the timer bears.
 
         A time limit that is the connection's own is let pass: an instrument that does not answer
@@ -305,13 +297,13 @@ class Timer:
             )
 
 
-def _own_waits_s(command: Command) -> tuple[float, ...]:
+def _own_waits_s(command: model.Command) -> tuple[float, ...]:
     """What one exchange of it may take, as far as the command itself says so."""
     waits_ms = [command.timeout_ms or 0, command.after_write_ms or 0]
-    complete: Completion | None = command.complete
-    if complete is not None and complete.kind is CompletionKind.OPC:
+    complete: model.Completion | None = command.complete
+    if complete is not None and complete.kind is model.CompletionKind.OPC:
         waits_ms.append(complete.timeout_ms)
-    if complete is not None and complete.kind is CompletionKind.POLL:
+    if complete is not None and complete.kind is model.CompletionKind.POLL:
         waits_ms.append(complete.every_ms)
     return tuple(wait / 1000 for wait in waits_ms)
 
@@ -326,7 +318,7 @@ def _filled(lines: tuple[str, ...], limit_s: float) -> tuple[str, ...]:
     return tuple(line.replace("{s}", seconds).replace("{ms}", thousandths) for line in lines)
 
 
-def _is_tripped(tripped: Tripped, answer: str) -> bool:
+def _is_tripped(tripped: model.Tripped, answer: str) -> bool:
     """What an answer says.
 
     Raises:

@@ -57,6 +57,7 @@ from edged.transports.link import (
     LinkLost,
     LinkOverlong,
     LinkPreempted,
+    LinkShort,
     LinkTimeout,
 )
 
@@ -88,6 +89,8 @@ ENDS: Final = {
 MOST_STRAY_LINES: Final = 8
 """More empty lines than this before an answer are no habit: nothing will come."""
 LINE_ENDS: Final = b"\r\n\x00 "
+BLANK: Final = " \t\r\n"
+"""Characters of an empty line."""
 MESSAGE_AVAILABLE: Final = 0x10
 """MAV, IEEE 488.2 11.2.1.2: an answer waits to be read."""
 UNREAD_S: Final = 1.0
@@ -106,6 +109,8 @@ SLACK_S: Final = 0.2
 MOST_LEFT_OVER: Final = 30
 """Lines, before the unit's own name; whoever says more than this does not stop talking."""
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
+UNENDED: Final = (LinkTimeout, LinkLost, LinkGarbled)
+"""What a link raises in an answer of which bytes may have come."""
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
 NAMELESS: Final = (
@@ -484,7 +489,7 @@ class Dialogue:
                 self._write(step, connection, deadline, job)
                 block = self._read_block(step, connection, deadline)
                 self._written, self._is_heard = step.text, False
-                self.in_step.asked(step.text, self._quiet_since)
+                self.in_step.asked(step.text, self._quiet_since, has_more=self._has_more)
                 return block
             case ExpectMore() if step.line:
                 self._overhear(step.line, connection, deadline)
@@ -739,9 +744,10 @@ class Dialogue:
             self._refuse_echo(text, step.text)
         if step.takes_first:
             return text
-        passed = 0
-        while not text.strip() and passed < MOST_STRAY_LINES:
+        passed, ends = 0, b""
+        while not text.strip(BLANK) and passed < MOST_STRAY_LINES:
             passed += 1
+            ends += b"".join(self._last)
             until = limit
             if step.may_be_empty and passed > self._stray_lines:
                 until = min(limit, self._clock.monotonic() + STRAY_LINE_S)
@@ -751,7 +757,11 @@ class Dialogue:
                 if late.came:
                     raise
                 break
-        if text.strip():
+        # A late line end of the answer before is no data of a unit that is known for such.
+        is_data = ends and step.lines is not None and not self._stray_lines and text[:1] != "#"
+        if is_data and self._holds_bytes(connection):
+            text = ends.decode(BYTE_FOR_BYTE) + text
+        elif text.strip(BLANK):
             self._stray_lines = max(self._stray_lines, passed)
         else:
             self.is_suspect = True
@@ -783,11 +793,12 @@ class Dialogue:
             limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
             try:
                 line = self._read_line(connection, limit, step)
-            except LinkTimeout as late:
+            except (LinkTimeout, LinkLost) as ended:
                 is_open = due == UNTIL_QUIET and limit < deadline
-                if is_open and not late.came.strip(LINE_ENDS):
+                is_quiet = isinstance(ended, LinkTimeout) and not ended.came.strip(LINE_ENDS)
+                if is_open and is_quiet:
                     break
-                raise _too_few(lines, due, late) from late
+                raise _too_few(lines, due, ended) from ended
             if line.strip():
                 lines.append(line)
         return ends.join(lines), limit
@@ -800,7 +811,7 @@ class Dialogue:
             LinkTimeout: behind empty lines there is text without an end.
         """
         is_program = step.data is not None
-        if not others.strip(LINE_ENDS):
+        if not others.strip(LINE_ENDS) and not self._holds_bytes(connection):
             self.left_over(others, connection)
             return due
         self._has_more = True
@@ -823,6 +834,11 @@ class Dialogue:
         failed = bad_answer("The instrument", text, f"has {len(lines)} lines where {wanted} due")
         failed.data["answer"] = text[:LONGEST_SHOWN]
         raise failed
+
+    def _holds_bytes(self, connection: Connection) -> bool:
+        """Whether the line in hand is no text on a wire that marks no ends: line ends are data."""
+        data, _ = self._last
+        return not (self._has_messages or _is_padded_text(data, connection.encoding))
 
     def _come_soon(
         self, question: str, begun: bytes, limit: float, *, is_one: bool = True
@@ -890,8 +906,6 @@ class Dialogue:
     def _read_line(self, connection: Connection, limit: float, step: Ask | None = None) -> str:
         """The next line, or the next message; without its end, unless ``step`` has ``data``."""
         terminator = _terminator(connection.read_termination)
-        if step is not None and step.data is not None and self._has_messages:
-            terminator = b""
         data, end = self._last = self._read_unit(step, terminator, limit)
         inside = whole_length(bytes(data[:16])) or 0 if data[:1] == b"#" else 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
@@ -924,12 +938,18 @@ class Dialogue:
     ) -> tuple[bytes | bytearray, bytes]:
         """A line or message, and the end that came behind it."""
         is_compound = step is not None and step.text.count("?") > 1
+        is_program = step is not None and step.data is not None
+        wire_end = b"" if self._has_messages else terminator
         while True:
             try:
-                data = self._link.read_message(terminator, limit - self._clock.monotonic())
-                if data[:1] != b"#":
-                    return data, terminator
-                return self._whole_block(data, terminator, terminator, limit, is_compound)
+                data = self._link.read_message(wire_end, limit - self._clock.monotonic())
+                end = terminator
+                if self._has_messages:
+                    end = terminator if data.endswith(terminator) else b""
+                    data = data.removesuffix(terminator)
+                if data[:1] != b"#" or (is_program and self._has_messages):
+                    return data, end
+                return self._whole_block(data, end, terminator, limit, is_compound)
             except LinkOverlong as overlong:
                 data = self._block_head(overlong, limit)
                 return self._whole_block(data, b"", terminator, limit, is_compound)
@@ -939,10 +959,16 @@ class Dialogue:
                     raise self._unended(late, terminator, total) from late
                 # A block is whole without a line end; but the next answer of its line may follow.
                 if not is_compound or self._clock.monotonic() >= limit:
-                    return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
-            except LinkLost as lost:
-                total = whole_length(lost.came[:16])
-                raise self._unended(lost, terminator, total) from lost
+                    with contextlib.suppress(LinkTimeout):
+                        return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
+                    # They are part of something that is not whole.
+                    raise self._unended(late, terminator, None) from late
+            except (LinkLost, LinkGarbled) as ended:
+                if isinstance(ended, LinkLost) and _is_whole_block(ended.came):
+                    # A peer that closes the connection behind it has sent all of it.
+                    return self._link.read_exactly(len(ended.came), STRAY_LINE_S), b""
+                total = whole_length(ended.came[:16])
+                raise self._unended(ended, terminator, total) from ended
 
     def _unended(self, error: LinkError, terminator: bytes, total: int | None) -> LinkError:
         """The same error, with the bytes that came in its words and in the trace.
@@ -956,9 +982,9 @@ class Dialogue:
         text = _what_came(error.came, b"" if self._has_messages else terminator, total)
         if isinstance(error, LinkLost):
             text = f"{error}; before that {text}"
-        told = type(error)(text)
-        told.came = error.came
-        return told
+        elif isinstance(error, LinkGarbled):
+            text = f"{error}: {_shown(error.came)}"
+        return type(error)(text, came=error.came)
 
     def _block_head(self, overlong: LinkOverlong, limit: float) -> bytes:
         """The head of the block that an answer is which no text can be; it may hold no line end.
@@ -1018,6 +1044,7 @@ class Dialogue:
 
         A program (``data``) gets all that came, also where that is no block.
         """
+        self._has_more = False
         allowed_s = self._allowed_s(step, connection)
         terminator = _terminator(connection.read_termination)
 
@@ -1026,11 +1053,11 @@ class Dialogue:
 
         try:
             data = self._block(step, terminator, left_s)
-        except (LinkTimeout, LinkLost) as ended:
+        except UNENDED as ended:
+            head = None
             with contextlib.suppress(Failed):
                 head = step.find(ended.came[:MOST_HEAD])
-                raise self._unended(ended, terminator, head.total if head else None) from ended
-            raise
+            raise self._unended(ended, terminator, head.total if head else None) from ended
         self._quiet_since = self.heard_at = self._clock.monotonic()
         TOLD.note()
         self._trace.add(Direction.RECEIVED, data)
@@ -1071,22 +1098,28 @@ class Dialogue:
             try:
                 takes_short = is_program or step.takes_short
                 block = self._read_slices(begun, head.total, left_s, takes_short=takes_short)
-            except (LinkTimeout, LinkLost) as ended:
+            except UNENDED as ended:
                 ended.came = begun + ended.came
                 raise
+            if len(block) < head.total:
+                return block
             if is_program:
                 is_marked = self._has_messages
                 end_s = left_s() if is_marked else min(left_s(), STRAY_LINE_S)
-                block += self._read_rest(terminator, end_s)
+                block += self._read_rest(terminator, end_s, block)
             elif step.trailing_bytes:
                 self._link.read_exactly(step.trailing_bytes, left_s())
             return block
         if head is not None:
             block = bytearray(begun) + self._read_open(begun, terminator, left_s)
             return block if is_program else block.removesuffix(terminator) + b"\n"
-        if begun.endswith(terminator) and not self._has_messages:
+        if self._has_messages or not begun.endswith(terminator):
+            begun += self._read_rest(terminator, left_s(), begun)
+        if self._has_messages:
             return begun
-        return begun + self._read_rest(terminator, left_s())
+        others = self._come_soon(step.text, begun, self._clock.monotonic() + left_s())
+        self._has_more = bool(others)
+        return begun + others
 
     def _read_head(
         self, step: AskBlock, left_s: Callable[[], float]
@@ -1098,22 +1131,23 @@ class Dialogue:
             while (head := step.find(begun)) is None:
                 lacks = digits_lacking(begun) or (1 if begun else LEAST_HEAD)
                 begun += self._link.read_exactly(lacks, limit - self._clock.monotonic())
-        except (LinkTimeout, LinkLost) as ended:
-            ended.came = begun + ended.came
-            raise
-        except (Failed, LinkGarbled) as other:
+        except (Failed, LinkShort) as other:
             if step.data is not None:
                 return None, begun
-            if isinstance(other, LinkGarbled):
+            if isinstance(other, LinkShort):
                 raise self._cut_short(other, begun) from other
-            begun += self._link.pending()
+            with contextlib.suppress(LinkLost):
+                begun += self._link.pending()
             self._trace.add(Direction.RECEIVED, begun)
             # The same error, with all that has come.
             step.find(begun[:MOST_HEAD])
             raise
+        except UNENDED as ended:
+            ended.came = begun + ended.came
+            raise
         return head, begun
 
-    def _cut_short(self, short: LinkGarbled, begun: bytes) -> Exception:
+    def _cut_short(self, short: LinkShort, begun: bytes) -> Exception:
         """What a message is that ends before it is whole; on other wires the error as it is."""
         if not self._has_messages:
             return short
@@ -1136,7 +1170,7 @@ class Dialogue:
                 more = self._heard_within(QUIET_S)
                 if more and not more.endswith(terminator):
                     more += self._link.read_message(terminator, left_s()) + terminator
-        except (LinkTimeout, LinkLost) as ended:
+        except UNENDED as ended:
             ended.came = begun + rest + ended.came
             raise
         return rest
@@ -1149,14 +1183,19 @@ class Dialogue:
         except LinkTimeout as late:
             return late.came
 
-    def _read_rest(self, terminator: bytes, seconds: float) -> bytes:
-        """The rest of an answer for a program, its end included where one came."""
-        if self._has_messages:
-            return self._link.read_message(b"", seconds)
+    def _read_rest(self, terminator: bytes, seconds: float, begun: bytes | bytearray) -> bytes:
+        """What follows ``begun`` in an answer for a program, its end included where one came."""
         try:
+            if self._has_messages:
+                return self._link.read_message(b"", seconds)
             return self._link.read_message(terminator, seconds) + terminator
-        except LinkTimeout as late:
-            return self._link.read_exactly(len(late.came), STRAY_LINE_S) if late.came else b""
+        except UNENDED as ended:
+            if isinstance(ended, LinkTimeout) and not self._has_messages:
+                return self._link.read_exactly(len(ended.came), STRAY_LINE_S) if ended.came else b""
+            ended.came = bytes(begun) + ended.came
+            if isinstance(ended, LinkGarbled) or not _is_whole_block(ended.came):
+                raise
+            return ended.came[len(begun) :]
 
     def _read_slices(
         self, begun: bytes, total: int, left_s: Callable[[], float], *, takes_short: bool = False
@@ -1172,13 +1211,13 @@ class Dialogue:
         while done < total:
             try:
                 part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
-            except (LinkTimeout, LinkLost) as ended:
-                ended.came = bytes(block[len(begun) : done]) + ended.came
-                raise
-            except LinkGarbled as short:
+            except LinkShort as short:
                 if takes_short and self._has_messages:
                     return block[:done] + self._link.pending()
                 raise self._cut_short(short, bytes(block[:done])) from short
+            except UNENDED as ended:
+                ended.came = bytes(block[len(begun) : done]) + ended.came
+                raise
             block[done : done + len(part)] = part
             done += len(part)
         return block
@@ -1196,6 +1235,8 @@ def _terminator(termination: str | None) -> bytes:
 def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
     """Whether an answer is one of characters alone, but for what pads it behind its line end."""
     text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
+    if not text and b"\x00" in data:
+        return False
     return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
 
 
@@ -1218,6 +1259,8 @@ def _what_came(came: bytes, terminator: bytes, total: int | None) -> str:
         return f"{many} came of a block of {total}: {shown}"
     if not terminator:
         return f"{many} came, and not the end of the message: {shown}"
+    if came.endswith(terminator):
+        return f"{many} came, and more was due: {shown}"
     ended = next((name for end, name in ENDS.items() if came.endswith(end)), shown[-2:-1])
     return (
         f"{many} came, and no line end: {shown}; read_termination may be wrong: "
@@ -1225,14 +1268,12 @@ def _what_came(came: bytes, terminator: bytes, total: int | None) -> str:
     )
 
 
-def _too_few(lines: Sequence[str], due: int, late: LinkTimeout) -> LinkTimeout:
+def _too_few(lines: Sequence[str], due: int, ended: LinkError) -> LinkError:
     """The error for an answer that lacks lines, with those that came."""
     came = "\n".join(lines).encode(errors="replace")
     of = "" if due == UNTIL_QUIET else f" of {due}"
-    last = f"; then {late}" if late.came else ""
-    told = LinkTimeout(f"{len(lines)}{of} lines came: {_shown(came)}{last}")
-    told.came = came + late.came
-    return told
+    last = f"; then {ended}" if ended.came or isinstance(ended, LinkLost) else ""
+    return type(ended)(f"{len(lines)}{of} lines came: {_shown(came)}{last}", came=came + ended.came)
 
 
 def _shown(came: bytes | bytearray) -> str:

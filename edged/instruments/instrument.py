@@ -38,9 +38,9 @@ from edged.patterns import found_in
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER, with_address
 from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from edged.transports.address import Transport, parse_address
 
 T = TypeVar("T")

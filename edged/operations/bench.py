@@ -6,6 +6,7 @@ entry, as JSON too: with hundreds of instruments the loop hears none while it li
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -34,7 +35,7 @@ from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import USED_FOR_MS, Instrument
 from edged.instruments.unit_state import heard_ms
 from edged.profiles.model import ProfileHead
-from edged.protocol.jsonrpc import encode_text
+from edged.protocol.jsonrpc import encode_text, quote
 from edged.protocol.messages import Content
 from edged.protocol.results import ToldList
 from edged.record import record
@@ -53,23 +54,31 @@ class InstrumentList:
     ) -> None:
         self._bench = bench
         self._lease = lease
-        # By number: what all of an entry but its times depends on, that, and its JSON, unclosed.
-        self._kept: dict[int, tuple[tuple[object, ...], dict[str, Any], str]] = {}
+        # By number: what all of an entry but its times depends on; its JSON up to these, as it is
+        # and as it stands in a JSON string.
+        self._kept: dict[int, tuple[tuple[object, ...], str, str]] = {}
         # The latest list, the mark that it was made under, and the end of its life (Unix ms).
-        self._list = ToldList([], "[]")
+        self._list = ToldList("[]")
         self._mark = ""
         self._until_ms: int | None = None
 
     def entry(self, instrument: Instrument) -> dict[str, Any]:
         """What is told of one; cached values only."""
         clock = self._bench.clock
-        return self._entry(instrument, clock.monotonic(), clock.wall_ms())[0]
+        now_s, now_ms = clock.monotonic(), clock.wall_ms()
+        user, used_ms = instrument.last_use(now_ms)
+        entry: dict[str, Any] = json.loads(
+            self._entry(instrument, user, used_ms, heard_ms(instrument, now_s, now_ms))[0]
+        )
+        return entry
 
     def _entry(
-        self, instrument: Instrument, now_s: float, now_ms: int
-    ) -> tuple[dict[str, Any], str]:
-        """The same, and its JSON; an answer changes no more of it than the two times at the end."""
-        user, used_ms = instrument.last_use(now_ms)
+        self, instrument: Instrument, user: Caller | None, used_ms: int | None, heard: int | None
+    ) -> tuple[str, str]:
+        """Its JSON, and that as it stands in a JSON string.
+
+        An answer of the instrument changes no more of it than the times at the end.
+        """
         depends_on = self._depends_on(instrument, user)
         kept = self._kept.get(instrument.number)
         if kept is None or kept[0] != depends_on:
@@ -77,18 +86,15 @@ class InstrumentList:
             rest = {**instrument.summary(), **self._of_others(instrument)}
             del rest["used_by_ms"]
             text = encode_text(rest)[:-1]
-            # Their places: a copy with two members more would be laid out once more.
-            rest |= dict.fromkeys(("used_by_ms", "heard_ms"))
-            kept = depends_on, rest, text
+            kept = depends_on, text, quote(text)[1:-1]
             # Not where another thread has changed something meanwhile.
             if mark == TOLD.mark() and depends_on == self._depends_on(instrument, user):
                 self._kept[instrument.number] = kept
-        heard = heard_ms(instrument, now_s, now_ms)
         # As JSON has it.
         used, told = ("null" if used_ms is None else used_ms, "null" if heard is None else heard)
         return (
-            {**kept[1], "used_by_ms": used_ms, "heard_ms": heard},
-            f'{kept[2]},"used_by_ms":{used},"heard_ms":{told}}}',
+            f'{kept[1]},"used_by_ms":{used},"heard_ms":{told}}}',
+            f'{kept[2]},\\"used_by_ms\\":{used},\\"heard_ms\\":{told}}}',
         )
 
     def _depends_on(self, instrument: Instrument, user: Caller | None) -> tuple[object, ...]:
@@ -120,15 +126,19 @@ class InstrumentList:
             # Before it is made: what changes meanwhile makes it old.
             self._mark = TOLD.mark()
             now_s, now_ms = self._bench.clock.monotonic(), self._bench.clock.wall_ms()
-            made = [self._entry(instrument, now_s, now_ms) for instrument in self._bench.pool.all()]
-            text = ",".join([text for _, text in made])
-            self._list = ToldList([entry for entry, _ in made], f"[{text}]")
-            # A lease is renewed by each call, and a use forgotten.
-            ends = [
-                0 if entry["lease"] else entry["used_by_ms"] + USED_FOR_MS
-                for entry in self._list
-                if entry["lease"] or entry["used_by_ms"] is not None
-            ]
+            texts, quoted, ends = [], [], []
+            for instrument in self._bench.pool.all():
+                user, used_ms = instrument.last_use(now_ms)
+                heard = heard_ms(instrument, now_s, now_ms)
+                text, in_string = self._entry(instrument, user, used_ms, heard)
+                texts.append(text)
+                quoted.append(in_string)
+                # A lease is renewed by each call, and a use forgotten.
+                if used_ms is not None:
+                    ends.append(used_ms + USED_FOR_MS)
+                if self._lease(instrument):
+                    ends.append(0)
+            self._list = ToldList(f"[{','.join(texts)}]", f'"[{",".join(quoted)}]"')
             self._until_ms = min(ends, default=None)
         return self._list
 
@@ -163,7 +173,7 @@ class BenchOperations:
     def list_instruments(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """Entries in which some field holds the text, whatever its case."""
         entries, text = self.listing.all(), str(action.arguments.get("filter", "")).casefold()
-        return Done(data=[e for e in entries if _holds(e, text)] if text else entries)
+        return Done(data=[e for e in entries.items() if _holds(e, text)] if text else entries)
 
     def get_capabilities(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """What each instrument and SDK wrapper can do."""
@@ -281,12 +291,7 @@ OPERATIONS: Final = (
                 "`id` (or alias) from it. is_connected false: it cannot be used now; empty "
                 "profile_name: only by send_scpi."
             ),
-            schema=parameters_of(
-                filter={
-                    "type": "string",
-                    "description": "Part of any field.",
-                }
-            ),
+            schema=parameters_of(filter={"type": "string", "description": "Part of any field."}),
             output=rows_of("instruments", *SUMMARY),
             annotations=READ,
             wrap_key="instruments",
@@ -313,10 +318,7 @@ OPERATIONS: Final = (
             ),
             schema=parameters_of(
                 instrument_id=INSTRUMENT_ID,
-                instrument_class={
-                    "type": "string",
-                    "description": "Such as power_supply.",
-                },
+                instrument_class={"type": "string", "description": "Such as power_supply."},
             ),
             output=result_of(capabilities=LIST),
             annotations=READ,

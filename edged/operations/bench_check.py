@@ -44,7 +44,7 @@ from edged.profiles.abort import (
 from edged.profiles.model import Connection, Profile
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.stop_all import seen_off
+from edged.runs.stop_all import seen_off, wait_for_all
 from edged.runs.units import unit_of_instrument
 from edged.scpi.answer_text import clean_text
 from edged.scpi.errors import InstrumentError
@@ -192,7 +192,8 @@ class BenchCheck:
                     unit.asking = asyncio.create_task(
                         self._ask(unit, action, caller), name="edged-check"
                     )
-            await self._wait([unit.asking for unit in units if unit.asking is not None])
+            asking = [unit.asking for unit in units if unit.asking is not None]
+            await wait_for_all(self.bench.clock, asking, ANSWER_S)
             return Done(data=self._told(units))
         finally:
             left = [unit.asking for unit in units if unit.asking is not None]
@@ -237,16 +238,6 @@ class BenchCheck:
                 findings=unit.findings,
             )
         )
-
-    async def _wait(self, tasks: Sequence[asyncio.Task[Outcome]]) -> None:
-        """Until all have answered, and no longer than the answer may take."""
-        bound = asyncio.ensure_future(self.bench.clock.sleep(ANSWER_S))
-        try:
-            while not bound.done() and (left := {task for task in tasks if not task.done()}):
-                await asyncio.wait({*left, bound}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            bound.cancel()
-            await asyncio.gather(bound, return_exceptions=True)
 
     def _told(self, units: Sequence[_Unit]) -> dict[str, Any]:
         told = [self._unit_told(unit) for unit in units]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from edged.actions.action import (
     Action,
@@ -50,9 +50,12 @@ from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequen
 from edged.profiles.raw import RawPart, asks
 from edged.profiles.template import render_lines
 from edged.record import record
-from edged.runs.sequences.registry import Sequences
+from edged.runs.registry import Late
 from edged.scpi.answer_text import clean_text, escaped
 from edged.yaml.tree import Scalar
+
+if TYPE_CHECKING:
+    from edged.runs.sequences.registry import Sequences
 
 UNCHECKED: Final = "not checked for raw lines; `RAW_SCPI: known` in the configuration checks them"
 
@@ -112,7 +115,7 @@ class CommandOperations:
         on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
     """
 
-    sequences: Sequences
+    sequences: Late[Sequences]
     captures: Captures
     clock: Clock
     acquisitions: Acquisitions
@@ -273,11 +276,12 @@ class CommandOperations:
     async def run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
         """One sequence, to its end; a detached one until it is under way."""
         sequence, alone_on = target.aimed_sequence(), _alone_on(target)
+        sequences = await self.sequences.come()
         if action.is_detached:
-            run_id = await self.sequences.detach(action, sequence, target.values, alone_on=alone_on)
+            run_id = await sequences.detach(action, sequence, target.values, alone_on=alone_on)
             under_way = {"run_id": run_id, "status": "running", "result": None, "steps_executed": 0}
             return Done(data={**under_way, "execution_time_ms": self._since_ms(began)})
-        done = await self.sequences.run(action, sequence, target.values, alone_on=alone_on)
+        done = await sequences.run(action, sequence, target.values, alone_on=alone_on)
         data: dict[str, Any] = {
             "run_id": done.run_id,
             "status": "completed",
@@ -385,10 +389,11 @@ class CommandOperations:
     ) -> None:
         """What ``run_sequence`` would say, as far as it hangs on no answer."""
         sequence = target.aimed_sequence()
-        held = self.sequences.held_by(sequence, _alone_on(target))
+        sequences = await self.sequences.come()
+        held = sequences.held_by(sequence, _alone_on(target))
         if held is not None:
             rehearsal.conflicts.append(held)
-        told = await self.sequences.rehearse(action, sequence, target.values, rehearsal.step)
+        told = await sequences.rehearse(action, sequence, target.values, rehearsal.step)
         rehearsal.steps = told.steps
         if rehearsal.duration_s is not None:
             rehearsal.duration_s += told.waits_s
@@ -617,10 +622,7 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("instrument_id", "command_name"),
                 instrument_id=INSTRUMENT_ID,
-                command_name={
-                    "type": "string",
-                    "description": "As get_capabilities lists it.",
-                },
+                command_name={"type": "string", "description": "As get_capabilities lists it."},
                 parameters=PARAMETERS,
                 is_query=BOOLEAN,
             ),
@@ -647,15 +649,9 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("instrument_id", "sequence_name"),
                 instrument_id=INSTRUMENT_ID,
-                sequence_name={
-                    "type": "string",
-                    "description": "As get_capabilities lists it.",
-                },
+                sequence_name={"type": "string", "description": "As get_capabilities lists it."},
                 parameters=PARAMETERS,
-                detach={
-                    "type": "boolean",
-                    "description": "Return at once with run_id.",
-                },
+                detach={"type": "boolean", "description": "Return at once with run_id."},
             ),
             output=result_of(*SEQUENCE_RESULT),
             annotations=WORK,
@@ -683,14 +679,8 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),
                 instrument_id=INSTRUMENT_ID,
-                scpi_command={
-                    "type": "string",
-                    "maxLength": 4096,
-                },
-                expect_answer={
-                    **BOOLEAN,
-                    "description": "Default: if it has a ?",
-                },
+                scpi_command={"type": "string", "maxLength": 4096},
+                expect_answer={**BOOLEAN, "description": "Default: if it has a ?"},
             ),
             accepts={"scpi_command": {"type": "string", "minLength": 1, "maxLength": 4096}},
             output=result_of("response", "warning", "execution_time_ms"),

@@ -11,13 +11,7 @@ from edged.actions.action import NamedAction
 from edged.actions.outcome import Done
 from edged.commands.leases import LeaseControl
 from edged.commands.operation import Operation, Rows, bind
-from edged.commands.static_tool import (
-    CALM,
-    StaticTool,
-    integer_of,
-    parameters_of,
-    text_of,
-)
+from edged.commands.static_tool import CALM, StaticTool, integer_of, parameters_of, text_of
 from edged.commands.target import Target
 from edged.record import record
 from edged.sharing.leases import DEFAULT_TTL_S, LEAST_TTL_S, MOST_TTL_S

@@ -111,9 +111,7 @@ def _waveform(*, values: Mapping[str, str], **asked: Any) -> Action:
     index = values["point_index"]
     is_number = index.isascii() and index.isdigit() and len(index) < 16
     return FetchWaveform(
-        **asked,
-        stream_id=values["stream_id"],
-        point_index=int(index) if is_number else -1,
+        **asked, stream_id=values["stream_id"], point_index=int(index) if is_number else -1
     )
 
 

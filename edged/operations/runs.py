@@ -127,7 +127,8 @@ class RunOperations:
                 remedy="bench__runs without run_id lists them.",
             )
         kind = now.head.kind
-        return kind, await self.registry.kinds[kind].stop_run(run_id, who, hold=hold)
+        book = await self.registry.kinds[kind].come()
+        return kind, await book.stop_run(run_id, who, hold=hold)
 
     async def _listed(self, caller: Caller, asked: Mapping[str, Any]) -> dict[str, Any]:
         limit = int(asked.get("limit", RUNS_UNLESS_ASKED))
@@ -339,10 +340,7 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("run_id",),
                 run_id=RUN_ID,
-                hold={
-                    "type": "boolean",
-                    "description": ("A sweep: leave its output."),
-                },
+                hold={"type": "boolean", "description": ("A sweep: leave its output.")},
             ),
             annotations=CALM,
             make=stop_run,

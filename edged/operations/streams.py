@@ -47,26 +47,17 @@ class FetchWaveform(Action):
     point_index: int
 
 
-STREAM_ID: Final[Schema] = {
-    "type": "string",
-    "description": "As the result gave it.",
-}
+STREAM_ID: Final[Schema] = {"type": "string", "description": "As the result gave it."}
 
 
 def start_stream(call: ToolCall, check: Check) -> Action:
     """Scope is the command's name."""
-    return StartStream(
-        **call.asked(check),
-        **command_of(call.arguments),
-    )
+    return StartStream(**call.asked(check), **command_of(call.arguments))
 
 
 def stop_stream(call: ToolCall, check: Check) -> Action:
     """The end of a stream."""
-    return StopStream(
-        **call.asked(check),
-        stream_id=text_of(call.arguments, "stream_id"),
-    )
+    return StopStream(**call.asked(check), stream_id=text_of(call.arguments, "stream_id"))
 
 
 def fetch_waveform(call: ToolCall, check: Check) -> Action:
@@ -156,10 +147,7 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("instrument_id", "command_name"),
                 instrument_id=INSTRUMENT_ID,
-                command_name={
-                    "type": "string",
-                    "description": "A command with is_query.",
-                },
+                command_name={"type": "string", "description": "A command with is_query."},
                 interval_ms={
                     "type": "integer",
                     "minimum": 10,
@@ -173,10 +161,7 @@ OPERATIONS: Final = (
                     "default": 10_000,
                 },
                 parameters=PARAMETERS,
-                detach={
-                    "type": "boolean",
-                    "description": "Return at once with stream_id.",
-                },
+                detach={"type": "boolean", "description": "Return at once with stream_id."},
             ),
             output=result_of(*RESULT),
             annotations=MEASURE,

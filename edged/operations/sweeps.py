@@ -38,12 +38,11 @@ from edged.plot.artist import Artist
 from edged.plot.figure import Figure
 from edged.record import record
 from edged.runs.recordings.figures import table_figure
-from edged.runs.sweeps.life import check_request
+from edged.runs.sweeps.beginning import check_request
 from edged.runs.sweeps.ramp import READBACK_EVERY_S
-from edged.runs.sweeps.ramp_plan import RampPlan, next_step, steps_left
+from edged.runs.sweeps.ramp_plan import RampPlan, SweptThing, next_step, steps_left
 from edged.runs.sweeps.registry import Sweeps
 from edged.runs.sweeps.request import Measure, SweepRequest
-from edged.runs.sweeps.sweep import SweptThing
 from edged.yaml.tree import Scalar
 
 
@@ -71,10 +70,7 @@ class StopSweep(Action):
     hold: bool = False
 
 
-SWEEP_ID: Final[Schema] = {
-    "type": "string",
-    "description": "As start_sweep returned it.",
-}
+SWEEP_ID: Final[Schema] = {"type": "string", "description": "As start_sweep returned it."}
 
 
 def start_sweep(call: ToolCall, check: Check) -> Action:
@@ -374,11 +370,7 @@ OPERATIONS: Final = (
                 instrument_id=INSTRUMENT_ID,
                 command_name={"type": "string", "description": "The setter to sweep."},
                 target_value={"type": "number", "description": "In the parameter's own unit."},
-                sweep_rate={
-                    "type": "number",
-                    "minimum": 0,
-                    "description": "Units per second.",
-                },
+                sweep_rate={"type": "number", "minimum": 0, "description": "Units per second."},
                 parameters={
                     "type": "object",
                     "description": "The other parameters, such as the channel.",
@@ -450,11 +442,7 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("sweep_id",),
                 sweep_id=SWEEP_ID,
-                points={
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": 10_000,
-                },
+                points={"type": "integer", "minimum": 0, "maximum": 10_000},
                 format={
                     "type": "string",
                     "enum": ["json", "png"],
@@ -467,10 +455,7 @@ OPERATIONS: Final = (
             make=get_sweep_status,
         ),
     ),
-    Operation(
-        action=DrawSweep,
-        run=SweepOperations.draw,
-    ),
+    Operation(action=DrawSweep, run=SweepOperations.draw),
     Operation(
         action=StopSweep,
         run=SweepOperations.stop,
@@ -484,28 +469,14 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("sweep_id",),
                 sweep_id=SWEEP_ID,
-                hold={
-                    "type": "boolean",
-                    "description": "Leave the output as it is.",
-                },
+                hold={"type": "boolean", "description": "Leave the output as it is."},
             ),
             output=result_of(
-                "sweep_id",
-                "status",
-                "was",
-                "current_value",
-                "reason",
-                "aborted",
-                "still_on",
-                "who",
+                "sweep_id", "status", "was", "current_value", "reason", "aborted", "still_on", "who"
             ),
             annotations=CALM,
             make=stop_sweep,
         ),
     ),
-    Operation(
-        action=SendLines,
-        run=SweepOperations.send_lines,
-        aim=Resolver.own_lines,
-    ),
+    Operation(action=SendLines, run=SweepOperations.send_lines, aim=Resolver.own_lines),
 )

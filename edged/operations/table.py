@@ -13,7 +13,7 @@ from edged.operations import (
     bench,
     bench_check,
     commands,
-    experiments,
+    experiment_rows,
     history,
     leases,
     resources,
@@ -34,7 +34,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *sweeps.OPERATIONS,
     *streams.OPERATIONS,
     *runs.OPERATIONS,
-    *experiments.OPERATIONS,
+    *experiment_rows.OPERATIONS,
     *resources.OPERATIONS,
     *wrappers.OPERATIONS,
 )

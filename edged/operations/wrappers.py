@@ -61,10 +61,7 @@ def failed_call(failure: Failure) -> Entry:
 
 OPERATIONS: Final = (
     Operation(
-        action=CallWrapper,
-        run=WrapperOperations.call,
-        aim=Resolver.wrapper,
-        failed=failed_call,
+        action=CallWrapper, run=WrapperOperations.call, aim=Resolver.wrapper, failed=failed_call
     ),
 )
 

@@ -1,48 +1,26 @@
 """The text of an answer → the value that a caller gets, as the command's ``returns`` says.
 
 Scalars, lists, named fields, bits of a status word. A sentinel (9.9E37 and its kin) is ``None``
-with a flag, never a number. Where the bytes of a block are, ``frames.py`` says; errors of the
-instrument are in ``scpi/errors.py``. This module hands on what reads plain text.
+with a flag, never a number. The samples of a waveform are read in ``frames.py``, errors of the
+instrument in ``scpi/errors.py``.
 
-Which piece of an answer a field is: by index, by key, or by pattern.
-
-Bytes of a waveform → numbers in its unit, with the standard library alone.
-
-A scale that is a line in ``value`` (all real ones are) is one multiply-add a sample; any other is
-worked out once for each distinct code.
+A field is a piece of the answer, found by its index, its key or a pattern.
 """
 
 from __future__ import annotations
 
-import math
 import re
-import sys
-from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, assert_never
 
-from edged.errors import ErrorCode, Failed, Invalid
+from edged.errors import Invalid
 from edged.patterns import found_in
+from edged.profiles import model
 from edged.profiles.expr import compile_expression
-from edged.profiles.model import (
-    MOST_ITEMS,
-    AnswerField,
-    BitField,
-    BitsAnswer,
-    FieldsAnswer,
-    ImageAnswer,
-    ListAnswer,
-    Parameter,
-    Returns,
-    ScalarAnswer,
-    WaveformAnswer,
-    wire_text,
-)
 from edged.record import record
 from edged.scpi.answer_text import (
     MAX_ANSWER,
     TRUTH_WORDS,
-    AnswerType,
     bad_answer,
     check_text,
     clean_text,
@@ -51,7 +29,6 @@ from edged.scpi.answer_text import (
     lines_of,
     only_line,
     plain_float,
-    read_number,
     read_value,
     sentinel_flag,
     truth_of,
@@ -59,13 +36,14 @@ from edged.scpi.answer_text import (
     unquoted,
     with_point,
 )
-from edged.scpi.numbers import number_with_suffix
+from edged.scpi.kinds import AnswerType
+from edged.scpi.numbers import number_with_suffix, read_number
 from edged.yaml.tree import Scalar
 
 _BLANKS: Final = " \t"
 
 
-def find_piece(field: AnswerField, pieces: list[str], text: str) -> str | None:
+def find_piece(field: model.AnswerField, pieces: list[str], text: str) -> str | None:
     """The piece that a field names; ``None`` when a key or pattern is not there."""
     if field.pattern is not None:
         match = found_in(text, field.pattern, any_case=False)
@@ -152,7 +130,7 @@ class Answer:
 
 
 def parse_answer(
-    returns: Returns | None, text: str, values: Mapping[str, Scalar] = _NOTHING
+    returns: model.Returns | None, text: str, values: Mapping[str, Scalar] = _NOTHING
 ) -> Answer:
     """Read an answer.
 
@@ -168,29 +146,29 @@ def parse_answer(
         case None:
             check_text(text)
             return Answer(value=clean_text(text, MAX_ANSWER))
-        case ScalarAnswer():
+        case model.ScalarAnswer():
             return _scalar(returns, text, values)
-        case ListAnswer():
+        case model.ListAnswer():
             return _list(returns, text, values)
-        case FieldsAnswer():
+        case model.FieldsAnswer():
             return _fields(returns, text, values)
-        case BitsAnswer():
+        case model.BitsAnswer():
             return _bits(returns, text)
-        case WaveformAnswer() | ImageAnswer():
+        case model.WaveformAnswer() | model.ImageAnswer():
             raise bad_answer("The instrument", text, "is text where a block of bytes was due")
         case _:
             assert_never(returns)
 
 
 def parse_preamble(
-    answer: WaveformAnswer, text: str, values: Mapping[str, Scalar] = _NOTHING
+    answer: model.WaveformAnswer, text: str, values: Mapping[str, Scalar] = _NOTHING
 ) -> dict[str, Scalar]:
     """The fields of a waveform's preamble.
 
     Raises:
         Failed: BAD_ANSWER, also when a field holds no value: a waveform cannot be scaled without.
     """
-    fields = FieldsAnswer(
+    fields = model.FieldsAnswer(
         fields=answer.preamble_fields,
         separator=answer.preamble_separator,
         count=answer.preamble_count,
@@ -202,12 +180,12 @@ def parse_preamble(
 
 
 def matches(
-    returns: Returns | None,
+    returns: model.Returns | None,
     wanted: Scalar,
     answer_text: str,
     tolerance: float,
     *,
-    parameter: Parameter | None = None,
+    parameter: model.Parameter | None = None,
 ) -> bool:
     """Whether an instrument holds what it was told (``verify``).
 
@@ -225,7 +203,7 @@ def matches(
     got = None if returns is None else parse_answer(returns, answer_text)
     wanted_number: float | None
     if isinstance(wanted, str | bool) or (parameter is not None and parameter.map):
-        wanted_number = read_number(wire_text(wanted, parameter))
+        wanted_number = read_number(model.wire_text(wanted, parameter))
     else:
         # Its text on the wire reads back equal.
         wanted_number = wanted
@@ -237,7 +215,7 @@ def matches(
             rounding = 1e-9 * max(abs(number), abs(wanted_number))
             return abs(number - wanted_number) <= tolerance + rounding
     words = [line] if got is None else [line, str(got.value)]
-    forms = (str(wanted), wire_text(wanted, parameter))
+    forms = (str(wanted), model.wire_text(wanted, parameter))
     return any(_same_word(word, form) for word in words for form in forms)
 
 
@@ -260,7 +238,7 @@ _SHORT_FORM: Final = 3
 """Letters of the shortest SCPI keyword that has a longer form."""
 
 
-def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
+def _scalar(returns: model.ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
     if returns.type is AnswerType.STRING and (inside := unblocked(text)) is not text:
         return Answer(value=_text_block(returns, inside), unit=returns.unit)
     if returns.type is AnswerType.FLOAT and not (returns.map or returns.scale):
@@ -274,7 +252,7 @@ def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> A
     return Answer(value=value, unit=returns.unit, flag=flag, primary=_as_number(value))
 
 
-def _text_block(returns: ScalarAnswer, inside: str) -> str:
+def _text_block(returns: model.ScalarAnswer, inside: str) -> str:
     """A text that an instrument sends in a block, such as a file: its lines are part of it."""
     if len(inside) > MAX_ANSWER:
         why = f"has {len(inside)} characters, more than the {MAX_ANSWER} of a text"
@@ -290,7 +268,7 @@ def _text_block(returns: ScalarAnswer, inside: str) -> str:
 _LAYOUT: Final = "\r\n\t"
 
 
-def _list(returns: ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
+def _list(returns: model.ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
     lines = lines_of(text, keeps_control=returns.keeps_control)
     is_text = returns.type is AnswerType.STRING
     is_empty = not lines and (is_text or unblocked(text) is not text)
@@ -304,7 +282,7 @@ def _list(returns: ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answe
             # A separator behind the last number, as the SR830 sends it, announces none.
             del found[-1]
         pieces += map(unquoted, found) if is_text else found
-    _check_pieces(pieces, returns.count or (0, MOST_ITEMS), text)
+    _check_pieces(pieces, returns.count or (0, model.MOST_ITEMS), text)
     found_values: list[Scalar | None] = []
     flags: dict[str, str] = {}
     for place, piece in enumerate(pieces):
@@ -322,7 +300,7 @@ def _check_pieces(pieces: Sequence[str], count: tuple[int, int] | None, text: st
         raise bad_answer("The instrument", text, f"has {len(pieces)} pieces in place of {many}")
 
 
-def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
+def _fields(returns: model.FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
     keeps_control = any(field.keeps_control for field in returns.fields)
     line = unquoted(only_line(text, returns.extra_lines, keeps_control=keeps_control))
     pieces = split_pieces(line, returns.separator)
@@ -354,7 +332,7 @@ def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> A
 
 
 def _piece(
-    field: AnswerField | ScalarAnswer | ListAnswer,
+    field: model.AnswerField | model.ScalarAnswer | model.ListAnswer,
     piece: str,
     sentinels: tuple[float, ...],
     values: Mapping[str, Scalar],
@@ -386,7 +364,7 @@ def _piece(
         raise bad_answer(what, piece, f"cannot be scaled: {error.message.rstrip('.')}") from error
 
 
-def _bits(returns: BitsAnswer, text: str) -> Answer:
+def _bits(returns: model.BitsAnswer, text: str) -> Answer:
     line = unquoted(only_line(text))
     word: float | int | None
     if returns.base == _HEXADECIMAL:
@@ -403,7 +381,7 @@ _HEXADECIMAL: Final = 16
 _HEX_WORD: Final = re.compile(r"(?:0x|#h|\+)?([0-9a-f]{1,16})", re.IGNORECASE)
 
 
-def _bit_value(field: BitField, word: int) -> Scalar:
+def _bit_value(field: model.BitField, word: int) -> Scalar:
     """The bits under the mask: a label, a bool for a single bit without labels, else a number."""
     shift = (field.mask & -field.mask).bit_length() - 1
     number = (word & field.mask) >> max(shift, 0)
@@ -417,183 +395,3 @@ def _as_number(value: Scalar | None) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value)
-
-
-Samples = bytes | bytearray | memoryview
-_TYPE_CODES: Final = {
-    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "f4": "f", "f8": "d",
-}  # fmt: skip
-MANTISSA_EXPONENT: Final = "m2e2"
-"""A mantissa and an exponent of 16 bits each (``TRCL?`` of an SR830 or SR844)."""
-_EXPONENT_OFFSET: Final = 124
-SIZES: Final = {
-    **{dtype: array(code).itemsize for dtype, code in _TYPE_CODES.items()},
-    MANTISSA_EXPONENT: 4,
-}
-"""Bytes of a sample."""
-DOUBLES: Final = frozenset({"i4", "u4", "f8"})
-"""The samples that a 32-bit float does not hold exactly."""
-_NATIVE_ORDER: Final = sys.byteorder
-COUNTS: Final = ("points", "length")
-"""What a profile calls the preamble's number of samples, where it has one."""
-
-
-def check_count(
-    answer: WaveformAnswer, blocks: Sequence[Samples], values: Mapping[str, Scalar]
-) -> None:
-    """Refuse a trace of another number of samples than the preamble counts and was asked for.
-
-    Args:
-        answer: dtype, and how many values are a point.
-        blocks: their samples (``Frame.samples``), in the order of their points.
-        values: the preamble's fields and the command's parameters.
-
-    Raises:
-        Failed: BAD_ANSWER.
-    """
-    for block in blocks:
-        _check_whole(len(block), answer.dtype)
-    length = sum(map(len, blocks))
-    count, rest = divmod(length // SIZES[answer.dtype], answer.values_per_point)
-    if rest:
-        raise Failed(
-            f"The block has no whole number of points of {answer.values_per_point} values.",
-            code=ErrorCode.BAD_ANSWER,
-        )
-    told = [values.get(field.name) for field in answer.preamble_fields if field.name in COUNTS]
-    counts = [number for number in told if isinstance(number, int)]
-    if answer.count:
-        counts.append(whole_number_of("count", answer.count, values))
-    if not counts:
-        return
-    first, last = values.get("first"), values.get("last")
-    if isinstance(first, int) and isinstance(last, int):
-        counts.append(last - first + 1)
-    announced = max(0, min(counts))
-    # Where the trace comes in stretches, the preamble may count the first of them alone.
-    if count < announced or (count > announced and len(blocks) == 1):
-        raise Failed(
-            f"The instrument announced {announced} samples and sent {count}.",
-            code=ErrorCode.BAD_ANSWER,
-            data={"announced": announced, "sent": count},
-        )
-
-
-def decode_waveform(
-    answer: WaveformAnswer, block: bytes | memoryview, values: Mapping[str, Scalar]
-) -> array[float]:
-    """The samples of a block in ``answer.y_unit``, as 64-bit floats of this machine's byte order.
-
-    Args:
-        answer: dtype, byte order and scale.
-        block: the data inside the block.
-        values: the preamble's fields and the command's parameters, for the scale.
-
-    Raises:
-        Failed: BAD_ANSWER, where the block is no whole number of samples or cannot be scaled.
-    """
-    codes = decode_codes(block, answer.dtype, answer.byte_order)
-    return scale_codes(codes, answer.scale, values)
-
-
-def decode_codes(
-    block: bytes | memoryview, dtype: str, byte_order: str
-) -> array[int] | array[float]:
-    """The raw codes of a block.
-
-    Args:
-        block: the data inside the block.
-        dtype: one of ``SIZES``.
-        byte_order: little or big.
-
-    Raises:
-        Failed: BAD_ANSWER, where the block is no whole number of samples.
-    """
-    _check_whole(len(block), dtype)
-    codes: array[int] | array[float] = array(_TYPE_CODES.get(dtype, "h"))
-    codes.frombytes(block)
-    if byte_order != _NATIVE_ORDER:
-        codes.byteswap()
-    if dtype == MANTISSA_EXPONENT:
-        pairs = zip(codes[::2], codes[1::2], strict=True)
-        return array("d", [_power(mantissa, exponent) for mantissa, exponent in pairs])
-    return codes
-
-
-def _power(mantissa: float, exponent: float) -> float:
-    try:
-        return math.ldexp(mantissa, int(exponent) - _EXPONENT_OFFSET)
-    except OverflowError:
-        raise Failed(
-            f"A sample has the exponent {exponent}, which is out of range.",
-            code=ErrorCode.BAD_ANSWER,
-        ) from None
-
-
-def _check_whole(length: int, dtype: str) -> None:
-    if length % SIZES[dtype]:
-        raise Failed(
-            f"The instrument sent {length} bytes of samples, which is not a multiple of "
-            f"{SIZES[dtype]}.",
-            code=ErrorCode.BAD_ANSWER,
-        )
-
-
-def scale_codes(
-    codes: array[int] | array[float], scale: str, values: Mapping[str, Scalar]
-) -> array[float]:
-    """Codes → values by an expression over ``value``.
-
-    Raises:
-        Failed: BAD_ANSWER, where the expression needs what is not there or gives no number.
-    """
-    expression = compile_expression(scale)
-    line = expression.line("value", values)
-    if line is not None:
-        slope, intercept = line.slope, line.intercept
-        return array("d", [slope * code + intercept for code in codes])
-    try:
-        table = {code: expression.evaluate({**values, "value": code}) for code in set(codes)}
-        return array("d", [_number(table[code]) for code in codes])
-    except (Invalid, TypeError) as error:
-        why = error.message if isinstance(error, Invalid) else "the scale gives no number."
-        raise Failed(f"The samples cannot be scaled: {why}", code=ErrorCode.BAD_ANSWER) from error
-
-
-def whole_number_of(name: str, expression: str, values: Mapping[str, Scalar]) -> int:
-    """How many bytes or samples a waveform has, as an expression of its profile says.
-
-    Raises:
-        Failed: BAD_ANSWER, where the expression needs what is not there or gives no such number.
-    """
-    value = _worked_out(f"The waveform's {name}", expression, values)
-    if value < 0 or not float(value).is_integer():
-        message = f"The waveform's {name} is {value:g}, and must be a whole number."
-        raise Failed(message, code=ErrorCode.BAD_ANSWER)
-    return int(value)
-
-
-def x_increment(answer: WaveformAnswer, values: Mapping[str, Scalar]) -> float:
-    """The distance of two samples in ``answer.x_unit``.
-
-    Raises:
-        Failed: BAD_ANSWER, where the expression needs what is not there or gives no number.
-    """
-    return float(_worked_out("The time axis", answer.x_increment, values))
-
-
-def _worked_out(what: str, expression: str, values: Mapping[str, Scalar]) -> float:
-    try:
-        value = compile_expression(expression).evaluate(values)
-    except Invalid as error:
-        message = f"{what} cannot be worked out: {error.message}"
-        raise Failed(message, code=ErrorCode.BAD_ANSWER) from error
-    if isinstance(value, (bool, str)):
-        raise Failed(f"{what} is not a number.", code=ErrorCode.BAD_ANSWER)
-    return value
-
-
-def _number(value: Scalar) -> float:
-    if isinstance(value, (bool, str)):
-        raise TypeError
-    return value

@@ -24,14 +24,15 @@ from dataclasses import field
 from typing import Any
 
 from edged.errors import Invalid
-from edged.profiles.format.bench import BENCH, INTERLOCKS, MOST_UNITS, read_unit
+from edged.profiles.format.bench import BENCH, INTERLOCKS, MOST_UNITS
 from edged.profiles.interlocks import MOST, Interlock, check_interlocks, read_interlocks
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import clean_serial
 from edged.profiles.model import Bound, Command, Parameter, ParameterType, Profile
-from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, misfits, tighten
+from edged.profiles.owner_rules import misfits, tighten
 from edged.profiles.raw import identify, means_another_unit
 from edged.profiles.template import Hole, own_bound, parse_template, render, tighter
+from edged.profiles.unit_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, read_unit
 from edged.record import record
 from edged.schema.fields import (
     Fields,

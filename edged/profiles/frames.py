@@ -1,4 +1,4 @@
-"""Where the samples of a waveform stand in the bytes that an instrument sends.
+"""The samples of a waveform: where they stand in the bytes of an answer, and their values.
 
 Usually in an IEEE 488.2 block (``scpi/blocks.py``). A profile can describe other forms:
 
@@ -8,18 +8,21 @@ Usually in an IEEE 488.2 block (``scpi/blocks.py``). A profile can describe othe
 - ``packets``: the same query is sent again for each part. A part begins with decimal numbers.
 - ``skip_bytes``: at the start of the data stands something else, such as a descriptor.
 
-Pure.
+A scale that is a line in ``value`` (all real ones are) is one multiply-add for each sample; any
+other is evaluated once for each distinct code. Pure.
 """
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Mapping
+import sys
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn
 
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import compiled
-from edged.profiles.answers import SIZES, whole_number_of
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import Packets, Returns, WaveformAnswer
 from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, find_block_head, parse_block
@@ -266,3 +269,183 @@ class PacketJoiner:
 
     def _refuse(self, what: str, packet: bytes | bytearray) -> NoReturn:
         raise bad_block(what, packet)
+
+
+Samples = bytes | bytearray | memoryview
+_TYPE_CODES: Final = {
+    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "f4": "f", "f8": "d",
+}  # fmt: skip
+MANTISSA_EXPONENT: Final = "m2e2"
+"""A mantissa and an exponent of 16 bits each (``TRCL?`` of an SR830 or SR844)."""
+_EXPONENT_OFFSET: Final = 124
+SIZES: Final = {
+    **{dtype: array(code).itemsize for dtype, code in _TYPE_CODES.items()},
+    MANTISSA_EXPONENT: 4,
+}
+"""Bytes of a sample."""
+DOUBLES: Final = frozenset({"i4", "u4", "f8"})
+"""The samples that a 32-bit float does not hold exactly."""
+_NATIVE_ORDER: Final = sys.byteorder
+COUNTS: Final = ("points", "length")
+"""What a profile calls the preamble's number of samples, where it has one."""
+
+
+def check_count(
+    answer: WaveformAnswer, blocks: Sequence[Samples], values: Mapping[str, Scalar]
+) -> None:
+    """Refuse a trace of another number of samples than the preamble counts and was asked for.
+
+    Args:
+        answer: dtype, and how many values are a point.
+        blocks: their samples (``Frame.samples``), in the order of their points.
+        values: the preamble's fields and the command's parameters.
+
+    Raises:
+        Failed: BAD_ANSWER.
+    """
+    for block in blocks:
+        _check_whole(len(block), answer.dtype)
+    length = sum(map(len, blocks))
+    count, rest = divmod(length // SIZES[answer.dtype], answer.values_per_point)
+    if rest:
+        raise Failed(
+            f"The block has no whole number of points of {answer.values_per_point} values.",
+            code=ErrorCode.BAD_ANSWER,
+        )
+    told = [values.get(field.name) for field in answer.preamble_fields if field.name in COUNTS]
+    counts = [number for number in told if isinstance(number, int)]
+    if answer.count:
+        counts.append(whole_number_of("count", answer.count, values))
+    if not counts:
+        return
+    first, last = values.get("first"), values.get("last")
+    if isinstance(first, int) and isinstance(last, int):
+        counts.append(last - first + 1)
+    announced = max(0, min(counts))
+    # Where the trace comes in stretches, the preamble may count the first of them alone.
+    if count < announced or (count > announced and len(blocks) == 1):
+        raise Failed(
+            f"The instrument announced {announced} samples and sent {count}.",
+            code=ErrorCode.BAD_ANSWER,
+            data={"announced": announced, "sent": count},
+        )
+
+
+def decode_waveform(
+    answer: WaveformAnswer, block: bytes | memoryview, values: Mapping[str, Scalar]
+) -> array[float]:
+    """The samples of a block in ``answer.y_unit``, as 64-bit floats of this machine's byte order.
+
+    Args:
+        answer: dtype, byte order and scale.
+        block: the data inside the block.
+        values: the preamble's fields and the command's parameters, for the scale.
+
+    Raises:
+        Failed: BAD_ANSWER, where the block is no whole number of samples or cannot be scaled.
+    """
+    codes = decode_codes(block, answer.dtype, answer.byte_order)
+    return scale_codes(codes, answer.scale, values)
+
+
+def decode_codes(
+    block: bytes | memoryview, dtype: str, byte_order: str
+) -> array[int] | array[float]:
+    """The raw codes of a block.
+
+    Args:
+        block: the data inside the block.
+        dtype: one of ``SIZES``.
+        byte_order: little or big.
+
+    Raises:
+        Failed: BAD_ANSWER, where the block is no whole number of samples.
+    """
+    _check_whole(len(block), dtype)
+    codes: array[int] | array[float] = array(_TYPE_CODES.get(dtype, "h"))
+    codes.frombytes(block)
+    if byte_order != _NATIVE_ORDER:
+        codes.byteswap()
+    if dtype == MANTISSA_EXPONENT:
+        pairs = zip(codes[::2], codes[1::2], strict=True)
+        return array("d", [_power(mantissa, exponent) for mantissa, exponent in pairs])
+    return codes
+
+
+def _power(mantissa: float, exponent: float) -> float:
+    try:
+        return math.ldexp(mantissa, int(exponent) - _EXPONENT_OFFSET)
+    except OverflowError:
+        raise Failed(
+            f"A sample has the exponent {exponent}, which is out of range.",
+            code=ErrorCode.BAD_ANSWER,
+        ) from None
+
+
+def _check_whole(length: int, dtype: str) -> None:
+    if length % SIZES[dtype]:
+        raise Failed(
+            f"The instrument sent {length} bytes of samples, which is not a multiple of "
+            f"{SIZES[dtype]}.",
+            code=ErrorCode.BAD_ANSWER,
+        )
+
+
+def scale_codes(
+    codes: array[int] | array[float], scale: str, values: Mapping[str, Scalar]
+) -> array[float]:
+    """Codes → values by an expression over ``value``.
+
+    Raises:
+        Failed: BAD_ANSWER, where the expression needs what is not there or gives no number.
+    """
+    expression = compile_expression(scale)
+    line = expression.line("value", values)
+    if line is not None:
+        slope, intercept = line.slope, line.intercept
+        return array("d", [slope * code + intercept for code in codes])
+    try:
+        table = {code: expression.evaluate({**values, "value": code}) for code in set(codes)}
+        return array("d", [_number(table[code]) for code in codes])
+    except (Invalid, TypeError) as error:
+        why = error.message if isinstance(error, Invalid) else "the scale gives no number."
+        raise Failed(f"The samples cannot be scaled: {why}", code=ErrorCode.BAD_ANSWER) from error
+
+
+def whole_number_of(name: str, expression: str, values: Mapping[str, Scalar]) -> int:
+    """How many bytes or samples a waveform has, as an expression of its profile says.
+
+    Raises:
+        Failed: BAD_ANSWER, where the expression needs what is not there or gives no such number.
+    """
+    value = _worked_out(f"The waveform's {name}", expression, values)
+    if value < 0 or not float(value).is_integer():
+        message = f"The waveform's {name} is {value:g}, and must be a whole number."
+        raise Failed(message, code=ErrorCode.BAD_ANSWER)
+    return int(value)
+
+
+def x_increment(answer: WaveformAnswer, values: Mapping[str, Scalar]) -> float:
+    """The distance of two samples in ``answer.x_unit``.
+
+    Raises:
+        Failed: BAD_ANSWER, where the expression needs what is not there or gives no number.
+    """
+    return float(_worked_out("The time axis", answer.x_increment, values))
+
+
+def _worked_out(what: str, expression: str, values: Mapping[str, Scalar]) -> float:
+    try:
+        value = compile_expression(expression).evaluate(values)
+    except Invalid as error:
+        message = f"{what} cannot be worked out: {error.message}"
+        raise Failed(message, code=ErrorCode.BAD_ANSWER) from error
+    if isinstance(value, (bool, str)):
+        raise Failed(f"{what} is not a number.", code=ErrorCode.BAD_ANSWER)
+    return value
+
+
+def _number(value: Scalar) -> float:
+    if isinstance(value, (bool, str)):
+        raise TypeError
+    return value

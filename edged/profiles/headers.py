@@ -13,19 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final, NamedTuple
 
-from edged.profiles.model import (
-    Bound,
-    Changes,
-    Command,
-    ErrorCheck,
-    ImageAnswer,
-    Parameter,
-    PollStep,
-    Profile,
-    QueryStep,
-    Step,
-    walk,
-)
+from edged.profiles import model
 from edged.profiles.template import (
     Hole,
     Optional,
@@ -109,7 +97,7 @@ class HeaderReader:
         possible: its values, where they can be listed.
     """
 
-    parameter: Parameter
+    parameter: model.Parameter
     possible: tuple[Scalar, ...]
 
 
@@ -124,8 +112,8 @@ class Sender(NamedTuple):
     """
 
     place: int
-    command: Command | None
-    changes: Changes | None
+    command: model.Command | None
+    changes: model.Changes | None
 
 
 @record(eq=False)
@@ -212,7 +200,7 @@ class _Branch:
 class Headers:
     """The tree of one profile."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: model.Profile) -> None:
         self._tree: dict[bool, _Branch] = {False: _Branch(), True: _Branch()}
         # What is no SCPI is compared with whole templates, by the first letter.
         self._exact: dict[str, _Entries] = {}
@@ -235,9 +223,9 @@ class Headers:
 
     def _add(
         self,
-        command: Command | None,
+        command: model.Command | None,
         template: str,
-        parameters: Mapping[str, Parameter],
+        parameters: Mapping[str, model.Parameter],
         may_lack: Collection[str],
     ) -> None:
         for spelling in _spellings(template) if command else _asking_spellings(template):
@@ -259,7 +247,11 @@ class Headers:
             self._declare(spelling, entries, command, template)
 
     def _declare(
-        self, spelling: Spelling, entries: list[HeaderEntry], command: Command | None, template: str
+        self,
+        spelling: Spelling,
+        entries: list[HeaderEntry],
+        command: model.Command | None,
+        template: str,
     ) -> None:
         message = spelling.message
         if not message.is_query and _is_answered(command, template):
@@ -332,7 +324,7 @@ def _are_values(captures: Captures) -> bool:
 
 
 def _entry(
-    spelling: Spelling, parameters: Mapping[str, Parameter], may_lack: frozenset[str]
+    spelling: Spelling, parameters: Mapping[str, model.Parameter], may_lack: frozenset[str]
 ) -> HeaderEntry:
     readers = {name: _reader(parameter) for name, parameter in parameters.items()}
     needed = {
@@ -352,14 +344,14 @@ def _entry(
     )
 
 
-def _reader(parameter: Parameter) -> HeaderReader:
+def _reader(parameter: model.Parameter) -> HeaderReader:
     return _reader_of(
         replace(parameter, name="", description="", default=None, step=None, by=_NO_BOUNDS)
     )
 
 
 @functools.lru_cache(maxsize=8192)
-def _reader_of(parameter: Parameter) -> HeaderReader:
+def _reader_of(parameter: model.Parameter) -> HeaderReader:
     return HeaderReader(parameter=parameter, possible=tuple(possible_values(parameter)))
 
 
@@ -442,13 +434,13 @@ class _Question:
 
     path: str
     template: str
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, model.Parameter] = field(default_factory=dict)
 
 
-_NO_BOUNDS: Final[Mapping[str, Mapping[Scalar, Bound]]] = {}
+_NO_BOUNDS: Final[Mapping[str, Mapping[Scalar, model.Bound]]] = {}
 
 
-def _changes_by(command: Command, template: str) -> Changes | None:
+def _changes_by(command: model.Command, template: str) -> model.Changes | None:
     """What one line of a command changes that it does not name.
 
     Of a query its question does; of others the lines that say so by their header, or else all.
@@ -462,7 +454,7 @@ def _changes_by(command: Command, template: str) -> Changes | None:
     return command.changes if template in acting else None
 
 
-def _is_answered(command: Command | None, template: str) -> bool:
+def _is_answered(command: model.Command | None, template: str) -> bool:
     """Whether a line without ``?`` is answered: it is the engine's query, or ends a command.
 
     A picture is no answer that a raw line could have.
@@ -470,11 +462,11 @@ def _is_answered(command: Command | None, template: str) -> bool:
     if command is None:
         return True
     is_last = command.is_query and template == command.scpi[-1]
-    is_picture = isinstance(command.returns, ImageAnswer)
+    is_picture = isinstance(command.returns, model.ImageAnswer)
     return is_last and not is_picture and not any(s.message.is_query for s in _spellings(template))
 
 
-def questions(profile: Profile) -> Iterator[_Question]:
+def questions(profile: model.Profile) -> Iterator[_Question]:
     """What the engine asks by itself, by every template whose place in the profile says so."""
     connection = profile.connection
     asked = [("connection", line) for line in _checked(connection.errors)]
@@ -499,19 +491,19 @@ def questions(profile: Profile) -> Iterator[_Question]:
         yield _Question(f"settings.{setting.name}", setting.get, parameters)
 
 
-def step_questions(profile: Profile) -> Iterator[_Question]:
+def step_questions(profile: model.Profile) -> Iterator[_Question]:
     """What steps of sequences ask by themselves."""
     for sequence in profile.sequences.values():
         for template in asked_in((*sequence.steps, *sequence.finally_steps)):
             yield _Question(f"sequences.{sequence.name}", template, sequence.parameters)
 
 
-def _checked(errors: ErrorCheck | None) -> Iterator[str]:
+def _checked(errors: model.ErrorCheck | None) -> Iterator[str]:
     if errors is not None:
         yield from filter(None, (errors.query, errors.detail))
 
 
-def _asked_by(command: Command) -> Iterator[str]:
+def _asked_by(command: model.Command) -> Iterator[str]:
     yield from _checked(command.errors)
     if command.precondition is not None:
         yield command.precondition.query
@@ -524,11 +516,11 @@ def _asked_by(command: Command) -> Iterator[str]:
         yield from (step.ask for step in command.sweep.abort if step.ask)
 
 
-def asked_in(steps: Collection[Step]) -> Iterator[str]:
+def asked_in(steps: Collection[model.Step]) -> Iterator[str]:
     """The lines that steps ask by themselves; what commands ask is in the commands."""
-    for step in walk(steps):
+    for step in model.walk(steps):
         match step:
-            case QueryStep(query=query) | PollStep(poll=query, is_command=False):
+            case model.QueryStep(query=query) | model.PollStep(poll=query, is_command=False):
                 yield query
             case _:
                 pass

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from edged.patterns import needed_text
 from edged.record import record
-from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged.scpi.kinds import AnswerType, ErrorKind
 from edged.scpi.numbers import shortest_text
 from edged.yaml.tree import Mark, Scalar
 

@@ -1,24 +1,19 @@
-"""What the owner said about one unit, as a value that ``bench_file`` reads.
-
-A profile narrowed to what the owner allows for one unit, or why that would not be narrowing.
-"""
+"""A profile narrowed to what the owner allows for one unit, or why an entry would not narrow it."""
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields, replace
-from datetime import date
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from edged.errors import Invalid
-from edged.profiles.abort import not_staying
-from edged.profiles.budget import Budget
-from edged.profiles.confirm import ConfirmRule, Way
+from edged.profiles.abort import not_staying, proofs_of
+from edged.profiles.confirm import ConfirmRule
 from edged.profiles.expr import expression_text
 from edged.profiles.model import (
+    AbortStep,
     Bound,
     Changes,
     Command,
@@ -32,263 +27,11 @@ from edged.profiles.model import (
     is_sequence_dangerous,
 )
 from edged.profiles.template import tighter
-from edged.record import record
+from edged.profiles.unit_rules import UnitRules
 from edged.schema.fields import complaint, nearest
 from edged.yaml.tree import Mark
 
-ASK_THE_OWNER: Final = "Only the owner's bench file can allow it."
-"""The remedy of whatever is denied."""
-
-
-AGAINST_CHANGES: Final = frozenset({"limits", "confirm", "deny", "requires_sweep", "max_rate"})
-"""The keys that no command passes which loads values that nobody typed."""
-
-
-class OnExpiry(enum.StrEnum):
-    """What becomes of a run when the lease ends that it was begun under; the strictest last."""
-
-    KEEP = "keep"
-    HOLD = "hold"
-    ABORT = "abort"
-
-
-@record
-class UnitRules:
-    """The entry of one unit.
-
-    Attributes:
-        key: the serial number or alias that it stands under; empty for "nothing was said".
-        limits: command or sequence → parameter → the bound that holds besides the profile's own.
-        max_rate: command → units per second; "" holds for every sweep of the unit.
-        deny: commands and sequences that nobody may run.
-        is_dangerous, requires_sweep: commands that count as such here.
-        allow_changes: commands with ``changes: any`` that are allowed despite the other rules.
-        expose: ``all``, ``essential`` or ``none`` alone, or name patterns; empty says nothing.
-        raw_scpi: ``all``, ``known``, ``queries``, ``off``, or ``None`` when nothing was said.
-        allow_raw: raw lines that the owner knows to be harmless, as exact texts.
-        on_expiry: what becomes of runs whose lease ends, or ``None`` when nothing was said.
-        budget: command → how often it may be sent.
-        confirm: what a person is asked about before it is sent.
-        confirm_by: the ways by which that may be answered, or ``None`` when nothing was said.
-        confirm_ttl_s: how long such a question waits, or ``None`` when nothing was said.
-        dead_man_s: after so long a silence the unit switches its outputs off by itself (see
-            ``InstrumentWatchdog``), or ``None`` when nothing was said.
-        may_stay_on: commands whose outputs may stay on over a crash of the engine.
-        approval_survives_crash: a person's yes to a run holds for what is resumed of it, too.
-        calibration_due: the day by which the unit is to be calibrated; reports of runs show it.
-        marks: dotted path within the entry → its place ("" is the entry), for messages.
-    """
-
-    key: str = ""
-    alias: str = ""
-    location: str = ""
-    limits: Mapping[str, Mapping[str, Bound]] = field(default_factory=dict)
-    max_rate: Mapping[str, float] = field(default_factory=dict)
-    deny: frozenset[str] = frozenset()
-    is_dangerous: frozenset[str] = frozenset()
-    requires_sweep: frozenset[str] = frozenset()
-    allow_changes: frozenset[str] = frozenset()
-    expose: tuple[str, ...] = ()
-    raw_scpi: str | None = None
-    allow_raw: tuple[str, ...] = ()
-    on_expiry: OnExpiry | None = None
-    budget: Mapping[str, Budget] = field(default_factory=dict)
-    confirm: tuple[ConfirmRule, ...] = ()
-    confirm_by: frozenset[Way] | None = None
-    confirm_ttl_s: float | None = None
-    dead_man_s: float | None = None
-    may_stay_on: frozenset[str] = frozenset()
-    approval_survives_crash: bool = False
-    calibration_due: date | None = None
-    marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
-
-    def shown(self) -> dict[str, Any]:
-        """Every key, for people and programs."""
-        return {
-            one.name: _shown(getattr(self, one.name)) for one in fields(self) if one.name != "marks"
-        }
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Every command and sequence that the entry names."""
-        named = {*self.limits, *self.deny, *self.is_dangerous, *self.requires_sweep}
-        named |= {rule.name for rule in self.confirm} | set(self.budget) | self.allow_changes
-        named |= self.may_stay_on
-        return frozenset((named | set(self.max_rate)) - {""})
-
-    def keys_against(self, command: Command) -> tuple[str, ...]:
-        """The keys for which a command is refused, since it can load any value; empty: it is not.
-
-        What such a command sets is known to nobody before it is sent, so no rule about values,
-        approvals or rates could hold for it.
-        """
-        if command.changes is not Changes.ANY or command.name in self.allow_changes:
-            return ()
-        return tuple(key for key in self.restrictions if key in AGAINST_CHANGES)
-
-    def verdict(self, command: Command) -> str:
-        """Whether a command with ``changes`` is allowed, for people."""
-        if command.name in self.deny:
-            return "denied"
-        if keys := self.keys_against(command):
-            return f"refused ({', '.join(keys)})"
-        return "allowed by allow_changes" if command.name in self.allow_changes else "allowed"
-
-    def max_rate_for(self, command: str) -> float | None:
-        """The fastest sweep of a command in units per second; ``None`` is no limit."""
-        rates = [self.max_rate[name] for name in ("", command) if name in self.max_rate]
-        return min(rates) if rates else None
-
-    def exposes(self, name: str, *, is_essential: bool) -> bool:
-        """Whether a command or sequence is to be listed as a tool of its own.
-
-        It stays reachable through execute_command: ``deny`` forbids, this only keeps lists short.
-        """
-        if not self.expose or "all" in self.expose:
-            return True
-        if "none" in self.expose:
-            return False
-        if "essential" in self.expose and is_essential:
-            return True
-        return any(fnmatchcase(name, pattern) for pattern in self.expose)
-
-    @property
-    def restrictions(self) -> tuple[str, ...]:
-        """The keys of the entry that restrict what may be sent, in the order of the reference."""
-        said = {
-            "limits": self.limits,
-            "max_rate": self.max_rate,
-            "deny": self.deny,
-            "is_dangerous": self.is_dangerous,
-            "requires_sweep": self.requires_sweep,
-            "budget": self.budget,
-            "confirm": self.confirm,
-            "dead_man_s": self.dead_man_s is not None,
-        }
-        return tuple(key for key, value in said.items() if value)
-
-    def raw_scpi_rules(self, configured: str, *, is_imported: bool = False) -> frozenset[str]:
-        """What send_scpi must obey here: each of these modes at once ("all" leaves it free).
-
-        ``known`` is among them wherever the owner set limits or forbade something: raw SCPI that
-        is no command of the profile could do just that. It is, too, where nobody has held the
-        profile against the manual (``is_imported``).
-        """
-        modes = {configured}
-        if self.raw_scpi is not None:
-            modes.add(self.raw_scpi)
-        if is_imported or self.restrictions:
-            modes.add("known")
-        return frozenset(modes - {"all"}) or frozenset({"all"})
-
-
-def _shown(value: Any) -> Any:
-    """A value of an entry, for people and programs; one of a class of its own says itself."""
-    match value:
-        case None:
-            return ""
-        case int() | float():
-            return value
-        case Mapping():
-            return {name: _shown(inner) for name, inner in value.items()}
-        case tuple():
-            return [_shown(inner) for inner in value]
-        case frozenset():
-            return sorted(_shown(inner) for inner in value)
-        case _:
-            return str(value)
-
-
-EMPTY_RULES: Final = UnitRules()
-
-
-def combined(one: UnitRules, other: UnitRules) -> UnitRules:
-    """Both entries at once: the tighter of each; the first's words, where both have them."""
-    if not one.key:
-        return other
-    limits: dict[str, dict[str, Bound]] = {
-        command: dict(bounds) for command, bounds in one.limits.items()
-    }
-    for command, bounds in other.limits.items():
-        mine = limits.setdefault(command, {})
-        for parameter, bound in bounds.items():
-            mine[parameter] = tighter(mine.get(parameter, Bound()), bound)
-    rates = dict(one.max_rate)
-    for command, rate in other.max_rate.items():
-        rates[command] = min(rate, rates.get(command, rate))
-    return UnitRules(
-        key=one.key,
-        alias=one.alias or other.alias or other.key,
-        location=one.location or other.location,
-        limits=limits,
-        max_rate=rates,
-        deny=one.deny | other.deny,
-        is_dangerous=one.is_dangerous | other.is_dangerous,
-        requires_sweep=one.requires_sweep | other.requires_sweep,
-        allow_changes=one.allow_changes & other.allow_changes,
-        expose=_fewer(one.expose, other.expose),
-        raw_scpi=_stricter(one.raw_scpi, other.raw_scpi),
-        allow_raw=tuple(line for line in one.allow_raw if line in other.allow_raw),
-        on_expiry=_later(one.on_expiry, other.on_expiry),
-        budget=_stricter_budgets(one.budget, other.budget),
-        confirm=tuple(dict.fromkeys((*one.confirm, *other.confirm))),
-        confirm_by=_both(one.confirm_by, other.confirm_by),
-        confirm_ttl_s=min(filter(None, (one.confirm_ttl_s, other.confirm_ttl_s)), default=None),
-        dead_man_s=min(filter(None, (one.dead_man_s, other.dead_man_s)), default=None),
-        may_stay_on=one.may_stay_on & other.may_stay_on,
-        approval_survives_crash=one.approval_survives_crash and other.approval_survives_crash,
-        calibration_due=min(
-            filter(None, (one.calibration_due, other.calibration_due)), default=None
-        ),
-        marks={**other.marks, **one.marks},
-    )
-
-
-def _both(one: frozenset[Way] | None, other: frozenset[Way] | None) -> frozenset[Way] | None:
-    """What both allow."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
-
-
-def _stricter_budgets(
-    one: Mapping[str, Budget], other: Mapping[str, Budget]
-) -> Mapping[str, Budget]:
-    found = dict(one)
-    for command, budget in other.items():
-        found[command] = budget.stricter(found.get(command, budget))
-    return found
-
-
-def _later(one: OnExpiry | None, other: OnExpiry | None) -> OnExpiry | None:
-    """The stricter."""
-    if one is None or other is None:
-        return one or other
-    order = list(OnExpiry)
-    return max(one, other, key=order.index)
-
-
-_BY_STRICTNESS: Final = ("all", "known", "queries", "off")
-
-
-def _stricter(one: str | None, other: str | None) -> str | None:
-    if one is None or other is None:
-        return one or other
-    if {one, other} == {"known", "queries"}:
-        # Neither holds the other; "off" is the only single word that grants nothing beyond both.
-        return "off"
-    return max(one, other, key=_BY_STRICTNESS.index)
-
-
-def _fewer(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """The one that exposes less, as far as that can be said; the first when it cannot."""
-    for exposed in (("none",), ("essential",)):
-        if exposed in (one, other):
-            return exposed
-    return other if one in ((), ("all",)) else one
-
-
-_NUMBERS = frozenset({ParameterType.FLOAT, ParameterType.INT})
+_NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 
 
 def tighten(profile: Profile, rules: UnitRules) -> Profile:
@@ -626,3 +369,20 @@ def _misfits_of_options(
             message = f'{owner}.{parameter.name}: {profile_key} has no option "{option}".'
             return [complaint(mark, message, nearest(option, parameter.options))]
     return []
+
+
+def clean_up_of(
+    profile: Profile | None, rules: UnitRules, steps: list[AbortStep] | tuple[AbortStep, ...]
+) -> dict[str, Any]:
+    """What makes it safe after a crash: the lines but for what its owner lets stay on, and proofs.
+
+    Args:
+        steps: what is sent to make it safe in this life.
+    """
+    left = not_staying(profile, steps, rules.may_stay_on)
+    proofs = proofs_of(profile, left) if profile is not None else ()
+    return {
+        "abort": [step.send for step in left],
+        "stays": [step.send for step in steps if step not in left],
+        "proofs": [proof.to_json() for proof in proofs],
+    }

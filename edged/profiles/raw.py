@@ -27,22 +27,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
+from edged.profiles import model
 from edged.profiles.headers import HeaderEntry, HeaderReader, Headers, Sender, Spelling
-from edged.profiles.model import (
-    Changes,
-    Command,
-    Connection,
-    Parameter,
-    ParameterType,
-    Profile,
-    wire_text,
-)
 from edged.profiles.template import Hole, Part, Text, labels, parse_template, possible_values
 from edged.record import record
-from edged.scpi.answer_text import read_number, unquoted
+from edged.scpi.answer_text import unquoted
 from edged.scpi.errors import is_same_question
 from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
-from edged.scpi.numbers import NUMBER, number_with_suffix
+from edged.scpi.numbers import NUMBER, number_with_suffix, read_number
 from edged.scpi.words import Captures, match_argument, match_header
 from edged.yaml.tree import Scalar
 
@@ -52,10 +44,10 @@ _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _TSP_PRINT: Final = re.compile(r"\s*print(?:buffer|number)?\s*\(")
 """A line of the Test Script Processor (Keithley) that is answered."""
 _STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
-_NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
+_NUMBERS: Final = frozenset({model.ParameterType.FLOAT, model.ParameterType.INT})
 
 
-def value_choices(parameter: Parameter, text: str | None) -> list[Scalar]:
+def value_choices(parameter: model.Parameter, text: str | None) -> list[Scalar]:
     """The values that a text may mean; a suffix that was left out may mean the selected channel."""
     if text is not None:
         value = _value(parameter, text)
@@ -65,7 +57,7 @@ def value_choices(parameter: Parameter, text: str | None) -> list[Scalar]:
     return others if first is None else [first, *others]
 
 
-def bare_choices(parameter: Parameter, text: str | None) -> list[Scalar] | None:
+def bare_choices(parameter: model.Parameter, text: str | None) -> list[Scalar] | None:
     """What an instrument that ignores units takes a number for; ``None`` where it has no unit."""
     if text is None or parameter.type not in _NUMBERS or labels(parameter):
         return None
@@ -77,15 +69,15 @@ def bare_choices(parameter: Parameter, text: str | None) -> list[Scalar] | None:
     return [] if value is None else [value]
 
 
-def _value(parameter: Parameter, text: str) -> Scalar | None:
+def _value(parameter: model.Parameter, text: str) -> Scalar | None:
     """A raw argument as its parameter's value or label; ``None`` when it cannot be read."""
     bare = unquoted(text)
-    if parameter.type is ParameterType.BOOL:
+    if parameter.type is model.ParameterType.BOOL:
         label = _label(parameter, bare)
         return None if label is None else label == str(True)
     if labels(parameter):
         return _label(parameter, bare)
-    if parameter.type is ParameterType.STRING:
+    if parameter.type is model.ParameterType.STRING:
         return bare
     # Upper case, because SCPI does not tell cases apart: "10mhz" sent is ten megahertz.
     number = read_number(bare.upper())
@@ -93,20 +85,20 @@ def _value(parameter: Parameter, text: str) -> Scalar | None:
         number = number_with_suffix(bare.upper(), parameter.unit, is_strict=True)
     if number is None:
         return None
-    if parameter.type is ParameterType.FLOAT:
+    if parameter.type is model.ParameterType.FLOAT:
         return float(number)
     return int(number) if float(number).is_integer() else None
 
 
 @functools.lru_cache(maxsize=1024)
-def _wires(parameter: Parameter) -> Mapping[str, str]:
+def _wires(parameter: model.Parameter) -> Mapping[str, str]:
     """The labels by what stands for them on the wire."""
-    is_bool = parameter.type is ParameterType.BOOL
+    is_bool = parameter.type is model.ParameterType.BOOL
     values: Iterable[Scalar] = (True, False) if is_bool else labels(parameter)
-    return {unquoted(wire_text(value, parameter)): str(value) for value in values}
+    return {unquoted(model.wire_text(value, parameter)): str(value) for value in values}
 
 
-def _label(parameter: Parameter, text: str) -> str | None:
+def _label(parameter: model.Parameter, text: str) -> str | None:
     """The label whose wire value a text is, the exact spelling first."""
     wires, upper = _wires(parameter), text.upper()
     for wire, label in wires.items():
@@ -144,7 +136,7 @@ _MOST_READINGS: Final = 64
 _MOST_MATCHES: Final = 1_024
 """Possibilities of a line that are worked out; a message beyond them is unknown."""
 
-ASKED: Final = Command(name="", scpi=(), is_query=True)
+ASKED: Final = model.Command(name="", scpi=(), is_query=True)
 """Stands for what the engine asks by itself: no caller can name it."""
 
 MOST_NAMED: Final = 6
@@ -179,14 +171,14 @@ class RawMatch(NamedTuple):
         changes: what this very message of the command changes that it does not name.
     """
 
-    command: Command
+    command: model.Command
     choices: tuple[_Choices, ...]
     bare: tuple[_Choices, ...] = ()
     unknown: frozenset[str] = frozenset()
     is_certain: bool = True
     holes: frozenset[str] = frozenset()
     is_fitting: bool = True
-    changes: Changes | None = None
+    changes: model.Changes | None = None
 
     @property
     def readings(self) -> tuple[Mapping[str, Scalar], ...]:
@@ -224,7 +216,7 @@ class RawPart:
     makes_safe: bool = False
 
     @property
-    def command(self) -> Command | None:
+    def command(self) -> model.Command | None:
         """The likeliest command."""
         return self.matches[0].command if self.matches else None
 
@@ -308,7 +300,7 @@ _Find = Callable[[tuple[str, ...], bool, tuple[str, ...]], list[RawMatch]]
 
 
 @KeptByProfile
-def identify(profile: Profile | None, line: str) -> tuple[RawPart, ...]:
+def identify(profile: model.Profile | None, line: str) -> tuple[RawPart, ...]:
     """What a line is, unit by unit; never raises, in time linear in its length.
 
     A line beyond the bounds is one unknown unit. Of a unit without a profile only what is common is
@@ -356,11 +348,11 @@ def _common_or_unknown(message: Message, error_query: str) -> RawPart:
 
 
 @KeptByProfile
-def _headers(profile: Profile, _line: str) -> Headers:
+def _headers(profile: model.Profile, _line: str) -> Headers:
     return Headers(profile)
 
 
-def _part(profile: Profile, message: Message, find: _Find) -> RawPart:
+def _part(profile: model.Profile, message: Message, find: _Find) -> RawPart:
     error_query = profile.connection.errors.query
     if is_common(message, error_query):
         return _common_or_unknown(message, error_query)
@@ -379,7 +371,7 @@ def _part(profile: Profile, message: Message, find: _Find) -> RawPart:
 
 
 def judged_parts(
-    profile: Profile | None, line: str, allowed: Collection[str]
+    profile: model.Profile | None, line: str, allowed: Collection[str]
 ) -> tuple[RawPart, ...]:
     """What a line is to a unit whose owner has listed more lines as harmless (``allow_raw``)."""
     parts = identify(profile, line)
@@ -394,7 +386,7 @@ def judged_parts(
     )
 
 
-def nearest_commands(profile: Profile, part: RawPart) -> tuple[str, ...]:
+def nearest_commands(profile: model.Profile, part: RawPart) -> tuple[str, ...]:
     """The commands that come nearest to a unit: those of its header, or of its first mnemonic."""
     named = [match.command.name for match in (*part.matches, *part.beside)]
     message = next(iter(messages(part.text[:LONGEST_KEPT])), None)
@@ -416,7 +408,7 @@ def _is_same_unit(allowed: str, other: Message) -> bool:
     )
 
 
-def addresses_another(profile: Profile, line: str) -> str:
+def addresses_another(profile: model.Profile, line: str) -> str:
     """The part of a line that may address another unit of the same port; empty: none does.
 
     Args:
@@ -458,7 +450,7 @@ def _tight(text: str) -> str:
     return "".join(text.upper().split()).lstrip(":")
 
 
-def asks(profile: Profile | None, line: str) -> bool:
+def asks(profile: model.Profile | None, line: str) -> bool:
     """Whether an answer to a line will come: some message of it asks, or its profile says so.
 
     The one judge of what is a question; without a profile ``?`` marks one, and TSP's ``print``.
@@ -471,7 +463,7 @@ def asks(profile: Profile | None, line: str) -> bool:
     return any(map(headers.is_declared, (line.strip(), *split_compound(line))))
 
 
-def sets(profile: Profile | None, line: str) -> bool:
+def sets(profile: model.Profile | None, line: str) -> bool:
     """Whether a line sets something, a query that its profile calls a write among them."""
     if not asks(profile, line):
         return True
@@ -479,7 +471,7 @@ def sets(profile: Profile | None, line: str) -> bool:
     return any(match.command.is_write for part in parts for match in part.matches)
 
 
-def question_by_heart(connection: Connection) -> str:
+def question_by_heart(connection: model.Connection) -> str:
     """What an idle unit is asked: its probe, else who it is; empty where nothing is known."""
     if connection.probe is not None:
         return connection.probe.query
@@ -595,7 +587,7 @@ def _judged_all(
     return [match for one in ranked for _, match in sorted(one)]
 
 
-def _is_plain_number(parameter: Parameter, text: str) -> bool:
+def _is_plain_number(parameter: model.Parameter, text: str) -> bool:
     """Whether a number inside of a word or a list is read as this everywhere; true of no number.
 
     Only of a number by itself does SCPI say what an exponent or a unit is; an instrument may read
@@ -607,7 +599,7 @@ def _is_plain_number(parameter: Parameter, text: str) -> bool:
     if _DECIMAL.fullmatch(text) is None:
         return False
     lowest, highest = parameter.min, parameter.max
-    return parameter.type is ParameterType.FLOAT or not (
+    return parameter.type is model.ParameterType.FLOAT or not (
         (lowest is not None and float(text) < lowest)
         or (highest is not None and float(text) > highest)
     )
@@ -788,7 +780,7 @@ def _meaning(reader: HeaderReader, text: str | None, is_quoted: bool) -> _Meanin
     return (_mean_again if is_short else _mean)(reader, text, is_quoted)
 
 
-def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> bool:
+def _is_argument(parameter: model.Parameter, text: str | None, *, is_quoted: bool) -> bool:
     """Whether a text is no more than one argument: one string, or a word without marks of SCPI.
 
     Args:
@@ -797,9 +789,9 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
     if text is None:
         return True
     if _STRING.fullmatch(text) is not None:
-        wires = (wire_text(name, parameter) for name in labels(parameter))
+        wires = (model.wire_text(name, parameter) for name in labels(parameter))
         return is_quoted or any(map(_STRING.fullmatch, wires))
-    if parameter.type is not ParameterType.STRING:
+    if parameter.type is not model.ParameterType.STRING:
         return True
     marks = "\"'" if is_quoted else "\"';,( "
     return not text.startswith("#") and not set(text) & set(marks)
@@ -816,7 +808,7 @@ def _combined(choices: tuple[_Choices, ...]) -> tuple[Mapping[str, Scalar], ...]
     return tuple(found)
 
 
-def means_another_unit(command: Command, template: str, other: Command) -> bool:
+def means_another_unit(command: model.Command, template: str, other: model.Command) -> bool:
     """Whether a template has another unit where a line of another command has its value.
 
     Only where the two templates are alike but for their placeholders; a unit that is not told is
@@ -834,7 +826,7 @@ def means_another_unit(command: Command, template: str, other: Command) -> bool:
     return False
 
 
-def in_its_unit(part: RawPart, command: Command, template: str) -> RawPart:
+def in_its_unit(part: RawPart, command: model.Command, template: str) -> RawPart:
     """A message of a command without what means another unit by it."""
     matches, beside = (
         tuple(one for one in found if not means_another_unit(command, template, one.command))

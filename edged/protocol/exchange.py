@@ -22,16 +22,8 @@ import enum
 from typing import Final, assert_never
 
 from edged.errors import Fault
+from edged.protocol import jsonrpc
 from edged.protocol.http_rules import JSON_HEADERS, SSE_HEADERS, HeaderList
-from edged.protocol.jsonrpc import (
-    BadMessage,
-    Batch,
-    ErrorReply,
-    Message,
-    Notification,
-    Request,
-    result_bytes_from,
-)
 from edged.protocol.revisions import Revision
 from edged.protocol.sse import KEEP_ALIVE, EventLog, encode_event
 from edged.record import record
@@ -76,7 +68,7 @@ class Call:
     """A request to serve; ``slot`` names it here, since ids may repeat within a batch."""
 
     slot: int
-    request: Request
+    request: jsonrpc.Request
 
 
 class ExchangeState(enum.StrEnum):
@@ -103,7 +95,7 @@ class Exchange:
 
     def __init__(
         self,
-        message: Message | Batch,
+        message: jsonrpc.Message | jsonrpc.Batch,
         *,
         revision: Revision,
         wants_json: bool,
@@ -114,21 +106,21 @@ class Exchange:
         self._wants_json = wants_json
         self._wants_sse = wants_sse
         self._log = log if revision.has_event_ids else None
-        self._is_batch = isinstance(message, Batch)
-        items = message.items if isinstance(message, Batch) else (message,)
+        self._is_batch = isinstance(message, jsonrpc.Batch)
+        items = message.items if isinstance(message, jsonrpc.Batch) else (message,)
         self.calls = tuple(
             Call(slot=slot, request=item)
             for slot, item in enumerate(items)
-            if isinstance(item, Request)
+            if isinstance(item, jsonrpc.Request)
         )
-        self.notifications = tuple(item for item in items if isinstance(item, Notification))
+        self.notifications = tuple(item for item in items if isinstance(item, jsonrpc.Notification))
         self.state = ExchangeState.WAITING
         # Slots still to be settled, and encoded answers that have not gone out yet.
         self._open_slots = {call.slot for call in self.calls}
         self._answers: dict[int, bytes] = {
             slot: item.reply().encode()
             for slot, item in enumerate(items)
-            if isinstance(item, BadMessage)
+            if isinstance(item, jsonrpc.BadMessage)
         }
         # Status of the whole answer while it is plain JSON; a batch of nothing but rubbish is 400.
         self._status = 400 if len(self._answers) == len(items) else 200
@@ -160,9 +152,9 @@ class Exchange:
         """
         request_id = self._request(slot).id
         self._headers += headers
-        return self._finish(slot, result_bytes_from(request_id, result))
+        return self._finish(slot, jsonrpc.result_bytes_from(request_id, result))
 
-    def fail(self, slot: int, reply: ErrorReply, *, headers: HeaderList = ()) -> Effects:
+    def fail(self, slot: int, reply: jsonrpc.ErrorReply, *, headers: HeaderList = ()) -> Effects:
         """Answer a call with an error; a lone one may choose the HTTP status, by its code."""
         self._request(slot)
         self._headers += headers
@@ -191,7 +183,7 @@ class Exchange:
             self._open_slots.clear()
             self.state = ExchangeState.DONE
 
-    def _request(self, slot: int) -> Request:
+    def _request(self, slot: int) -> jsonrpc.Request:
         for call in self.calls:
             if call.slot == slot:
                 return call.request

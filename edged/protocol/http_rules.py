@@ -30,14 +30,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Final
 
-from edged.protocol.jsonrpc import (
-    MAX_BODY_BYTES,
-    BadMessage,
-    JsonObject,
-    RequestId,
-    RpcCode,
-    error_bytes,
-)
+from edged.protocol import jsonrpc
 from edged.record import record
 
 JSON_TYPE: Final = "application/json"
@@ -394,20 +387,20 @@ def rejection(
     status: int,
     message: str,
     *,
-    rpc_code: int = RpcCode.INVALID_REQUEST,
-    request_id: RequestId | None = None,
-    data: JsonObject | None = None,
+    rpc_code: int = jsonrpc.RpcCode.INVALID_REQUEST,
+    request_id: jsonrpc.RequestId | None = None,
+    data: jsonrpc.JsonObject | None = None,
     headers: HeaderList = (),
 ) -> Rejected:
     """Any refusal as a ready answer; also for what the HTTP library refuses by itself."""
     return Rejected(
         status=status,
         headers=JSON_HEADERS + headers,
-        body=error_bytes(request_id, rpc_code, message, data),
+        body=jsonrpc.error_bytes(request_id, rpc_code, message, data),
     )
 
 
-def rejected_message(bad: BadMessage) -> Rejected:
+def rejected_message(bad: jsonrpc.BadMessage) -> Rejected:
     """The answer to a POST whose body is no message."""
     return Rejected(status=bad.http_status, headers=JSON_HEADERS, body=bad.reply().encode())
 
@@ -570,9 +563,9 @@ def _judge_body(head: HttpHead, headers: Mapping[str, str], _: AccessPolicy) -> 
     if not is_json_type(headers.get("content-type", "")):
         return rejection(415, f"Content-Type must be {JSON_TYPE} in UTF-8.")
     length = headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length[:20]) > MAX_BODY_BYTES:
+    if length.isascii() and length.isdigit() and int(length[:20]) > jsonrpc.MAX_BODY_BYTES:
         return rejection(
-            413, f"The body has {length[:20]} bytes; at most {MAX_BODY_BYTES} are read."
+            413, f"The body has {length[:20]} bytes; at most {jsonrpc.MAX_BODY_BYTES} are read."
         )
     return None
 

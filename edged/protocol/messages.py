@@ -18,16 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
-from edged.protocol.jsonrpc import (
-    MAX_NAME_CHARS,
-    BadMessage,
-    JsonObject,
-    Notification,
-    Request,
-    RequestId,
-    RpcCode,
-    notification_bytes,
-)
+from edged.protocol import jsonrpc
 from edged.protocol.results import Server, plain_result
 from edged.protocol.revisions import CLIENT_INFO_KEY, SUBSCRIPTION_ID_KEY, Revision
 from edged.record import record
@@ -64,7 +55,7 @@ class InitializeParams:
     """``initialize``: the version wished for, what the client can do, what it is."""
 
     protocol_version: str
-    capabilities: JsonObject
+    capabilities: jsonrpc.JsonObject
     client: ClientInfo
 
 
@@ -73,7 +64,7 @@ class CallParams:
     """``tools/call``. ``progress_token`` 0 is a token; ``None`` is none. Not frozen: made often."""
 
     name: str
-    arguments: JsonObject
+    arguments: jsonrpc.JsonObject
     progress_token: ProgressToken | None
 
 
@@ -95,7 +86,7 @@ class Subscription:
             resource_uris=self.resource_uris if RESOURCE_UPDATED in supported else (),
         )
 
-    def as_filter(self) -> JsonObject:
+    def as_filter(self) -> jsonrpc.JsonObject:
         """The wire form, with what is not carried left out."""
         wire: dict[str, object] = {
             key: True for key, method in _FILTER_KEYS.items() if method in self.methods
@@ -115,7 +106,7 @@ _FILTER_KEYS: Final[Mapping[str, str]] = {
 # What clients send ---------------------------------------------------------------------------
 
 
-def initialize_params(request: Request) -> InitializeParams:
+def initialize_params(request: jsonrpc.Request) -> InitializeParams:
     """Read ``initialize``.
 
     Raises:
@@ -137,7 +128,7 @@ def initialize_params(request: Request) -> InitializeParams:
 
 def client_in_meta(message: object) -> str:
     """What the client of a request without a session says it is, as it came; else empty."""
-    meta = message.params.get("_meta") if isinstance(message, Request) else None
+    meta = message.params.get("_meta") if isinstance(message, jsonrpc.Request) else None
     info = meta.get(CLIENT_INFO_KEY) if isinstance(meta, dict) else None
     if not isinstance(info, dict):
         return ""
@@ -147,7 +138,7 @@ def client_in_meta(message: object) -> str:
     return ClientInfo(name=name, version=version if isinstance(version, str) else "").text
 
 
-def call_params(request: Request) -> CallParams:
+def call_params(request: jsonrpc.Request) -> CallParams:
     """Read ``tools/call``; no ``arguments``, or null, are the same as none in it.
 
     Raises:
@@ -161,7 +152,7 @@ def call_params(request: Request) -> CallParams:
     )
 
 
-def progress_token(request: Request) -> ProgressToken | None:
+def progress_token(request: jsonrpc.Request) -> ProgressToken | None:
     """``_meta.progressToken`` of any request, ``None`` when it wants no progress.
 
     Raises:
@@ -175,12 +166,12 @@ def progress_token(request: Request) -> ProgressToken | None:
         return None
     if isinstance(token, bool) or not isinstance(token, str | int):
         raise reader.complaint("_meta.progressToken must be a string or an integer.")
-    if isinstance(token, str) and len(token) > MAX_NAME_CHARS:
-        raise reader.complaint(f"_meta.progressToken has over {MAX_NAME_CHARS} characters.")
+    if isinstance(token, str) and len(token) > jsonrpc.MAX_NAME_CHARS:
+        raise reader.complaint(f"_meta.progressToken has over {jsonrpc.MAX_NAME_CHARS} characters.")
     return token
 
 
-def list_cursor(request: Request) -> str | None:
+def list_cursor(request: jsonrpc.Request) -> str | None:
     """The ``cursor`` of a list request, ``None`` for its first page.
 
     Raises:
@@ -191,7 +182,7 @@ def list_cursor(request: Request) -> str | None:
     return _Reader(request).text_at(request.params, "cursor")
 
 
-def subscription_params(request: Request) -> Subscription:
+def subscription_params(request: jsonrpc.Request) -> Subscription:
     """Read ``subscriptions/listen``; wishes that are not known are passed over.
 
     Raises:
@@ -214,7 +205,7 @@ def subscription_params(request: Request) -> Subscription:
     )
 
 
-def cancelled_id(notification: Notification) -> RequestId | None:
+def cancelled_id(notification: jsonrpc.Notification) -> jsonrpc.RequestId | None:
     """Which request ``notifications/cancelled`` means; ``None`` when it names none, and is void."""
     found = notification.params.get("requestId")
     if isinstance(found, bool) or not isinstance(found, str | int):
@@ -231,7 +222,7 @@ def progress_bytes(
     *,
     total: float | None = None,
     message: str = "",
-    meta: JsonObject | None = None,
+    meta: jsonrpc.JsonObject | None = None,
 ) -> bytes:
     """``notifications/progress``; ``progress`` must be larger than the one before."""
     params: dict[str, object] = {"progressToken": token, "progress": progress}
@@ -241,10 +232,10 @@ def progress_bytes(
         params["message"] = message
     if meta:
         params["_meta"] = dict(meta)
-    return notification_bytes("notifications/progress", params)
+    return jsonrpc.notification_bytes("notifications/progress", params)
 
 
-def change_bytes(method: str, *, subscription_id: RequestId | None = None) -> bytes:
+def change_bytes(method: str, *, subscription_id: jsonrpc.RequestId | None = None) -> bytes:
     """A ``list_changed`` notification.
 
     Args:
@@ -253,21 +244,21 @@ def change_bytes(method: str, *, subscription_id: RequestId | None = None) -> by
             ``None`` for the stream of a session.
     """
     if subscription_id is None:
-        return notification_bytes(method)
-    return notification_bytes(method, {"_meta": {SUBSCRIPTION_ID_KEY: subscription_id}})
+        return jsonrpc.notification_bytes(method)
+    return jsonrpc.notification_bytes(method, {"_meta": {SUBSCRIPTION_ID_KEY: subscription_id}})
 
 
-def updated_bytes(uri: str, *, subscription_id: RequestId | None = None) -> bytes:
+def updated_bytes(uri: str, *, subscription_id: jsonrpc.RequestId | None = None) -> bytes:
     """``notifications/resources/updated``; ``uri`` as the client spelled it."""
     params: dict[str, object] = {"uri": uri}
     if subscription_id is not None:
         params["_meta"] = {SUBSCRIPTION_ID_KEY: subscription_id}
-    return notification_bytes(RESOURCE_UPDATED, params)
+    return jsonrpc.notification_bytes(RESOURCE_UPDATED, params)
 
 
-def acknowledged_bytes(subscription_id: RequestId, honoured: Subscription) -> bytes:
+def acknowledged_bytes(subscription_id: jsonrpc.RequestId, honoured: Subscription) -> bytes:
     """``notifications/subscriptions/acknowledged``: the first message of a listen stream."""
-    return notification_bytes(
+    return jsonrpc.notification_bytes(
         "notifications/subscriptions/acknowledged",
         {
             "_meta": {SUBSCRIPTION_ID_KEY: subscription_id},
@@ -279,27 +270,27 @@ def acknowledged_bytes(subscription_id: RequestId, honoured: Subscription) -> by
 class _Reader:
     """Takes members out of one request's params, or complains under its id."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: jsonrpc.Request) -> None:
         self._request = request
 
-    def complaint(self, message: str) -> BadMessage:
-        return BadMessage(
+    def complaint(self, message: str) -> jsonrpc.BadMessage:
+        return jsonrpc.BadMessage(
             f"{self._request.method}: {message}",
-            rpc_code=RpcCode.INVALID_PARAMS,
+            rpc_code=jsonrpc.RpcCode.INVALID_PARAMS,
             request_id=self._request.id,
         )
 
-    def text_at(self, members: JsonObject, key: str, *, where: str = "") -> str:
+    def text_at(self, members: jsonrpc.JsonObject, key: str, *, where: str = "") -> str:
         found = members.get(key)
         if not isinstance(found, str):
             raise self.complaint(f"{where}{key} must be a string.")
         return found
 
-    def object_or_none_at(self, members: JsonObject, key: str) -> JsonObject:
+    def object_or_none_at(self, members: jsonrpc.JsonObject, key: str) -> jsonrpc.JsonObject:
         """The object under a key that may be left out; null is the same as that."""
         return {} if members.get(key) is None else self.object_at(members, key)
 
-    def object_at(self, members: JsonObject, key: str) -> JsonObject:
+    def object_at(self, members: jsonrpc.JsonObject, key: str) -> jsonrpc.JsonObject:
         found = members.get(key)
         if not isinstance(found, dict):
             raise self.complaint(f"{key} must be an object.")
@@ -337,7 +328,7 @@ class ResourceEntry:
     size: int | None = None
     modified: str = ""
 
-    def as_listed(self, revision: Revision) -> JsonObject:
+    def as_listed(self, revision: Revision) -> jsonrpc.JsonObject:
         """The wire form, with the members that the revision knows."""
         return _known(
             revision,
@@ -363,7 +354,7 @@ class TemplateEntry:
     description: str = ""
     mime_type: str = ""
 
-    def as_listed(self, revision: Revision) -> JsonObject:
+    def as_listed(self, revision: Revision) -> jsonrpc.JsonObject:
         """The wire form, with the members that the revision knows."""
         return _known(
             revision,
@@ -385,9 +376,9 @@ class Content:
     mime_type: str
     text: str | None = None
     blob: str | None = None
-    meta: JsonObject | None = None
+    meta: jsonrpc.JsonObject | None = None
 
-    def as_told(self, revision: Revision) -> JsonObject:
+    def as_told(self, revision: Revision) -> jsonrpc.JsonObject:
         """The wire form, with the members that the revision knows."""
         return _known(
             revision,
@@ -419,7 +410,7 @@ class CompletionParams:
     known: Mapping[str, str] = field(default_factory=dict)
 
 
-def resource_uri(request: Request) -> str:
+def resource_uri(request: jsonrpc.Request) -> str:
     """The ``uri`` of ``resources/read``, ``subscribe`` and ``unsubscribe``.
 
     Raises:
@@ -431,7 +422,7 @@ def resource_uri(request: Request) -> str:
     return uri
 
 
-def completion_params(request: Request) -> CompletionParams:
+def completion_params(request: jsonrpc.Request) -> CompletionParams:
     """Read ``completion/complete``.
 
     Raises:
@@ -460,7 +451,7 @@ def completion_params(request: Request) -> CompletionParams:
     return CompletionParams(kind=kind, ref=named, argument=name, value=value, known=known or {})
 
 
-def prompt_params(request: Request) -> tuple[str, Mapping[str, object]]:
+def prompt_params(request: jsonrpc.Request) -> tuple[str, Mapping[str, object]]:
     """``prompts/get``: the prompt's name and its arguments.
 
     Raises:
@@ -495,7 +486,7 @@ def completion_result(revision: Revision, server: Server, values: Sequence[str])
 _REF_KEYS: Final[Mapping[str, str]] = {"ref/resource": "uri", "ref/prompt": "name"}
 
 
-def _known(revision: Revision, members: Mapping[str, object]) -> JsonObject:
+def _known(revision: Revision, members: Mapping[str, object]) -> jsonrpc.JsonObject:
     return {
         key: value
         for key, value in members.items()
@@ -503,8 +494,10 @@ def _known(revision: Revision, members: Mapping[str, object]) -> JsonObject:
     }
 
 
-def wrong_params(request: Request, message: str) -> BadMessage:
+def wrong_params(request: jsonrpc.Request, message: str) -> jsonrpc.BadMessage:
     """What is wrong with a request's params: -32602."""
-    return BadMessage(
-        f"{request.method}: {message}", rpc_code=RpcCode.INVALID_PARAMS, request_id=request.id
+    return jsonrpc.BadMessage(
+        f"{request.method}: {message}",
+        rpc_code=jsonrpc.RpcCode.INVALID_PARAMS,
+        request_id=request.id,
     )

@@ -44,6 +44,7 @@ from edged.protocol.jsonrpc import (
 )
 from edged.protocol.revisions import (
     BASE,
+    FORERUNNER,
     NEWEST,
     PROTOCOL_VERSION_KEY,
     REVISIONS,
@@ -158,8 +159,9 @@ class Recognized:
     uses_session: bool
 
 
-IN_SESSION: Final = {r: Recognized(revision=r, uses_session=True) for r in REVISIONS.values()}
-ALONE: Final = {r: Recognized(revision=r, uses_session=False) for r in REVISIONS.values()}
+_ALL: Final = (FORERUNNER, *REVISIONS.values())
+IN_SESSION: Final = {r: Recognized(revision=r, uses_session=True) for r in _ALL}
+ALONE: Final = {r: Recognized(revision=r, uses_session=False) for r in _ALL}
 """All there can be; made once, not for every request."""
 
 
@@ -182,7 +184,7 @@ def recognize(
         return ALONE[negotiate(wish)]
     request_id = _id_of(message)
     is_discovery = isinstance(message, Request) and message.method == DISCOVER
-    unsupported = None if is_discovery else _judge_version_header(accepted, request_id)
+    unsupported = None if is_discovery else _judge_version_header(accepted, session, request_id)
     if unsupported is not None:
         return unsupported
     return _recognize_legacy(accepted, session, request_id)
@@ -197,7 +199,7 @@ def recognize_stream(accepted: Accepted, session: Revision | None) -> Revision |
             f"{stated.version} has no {accepted.verb} here; POST.",
             headers=(("Allow", "POST"),),
         )
-    unsupported = _judge_version_header(accepted, None)
+    unsupported = _judge_version_header(accepted, session, None)
     if unsupported is not None:
         return unsupported
     if accepted.session_id is None:
@@ -230,7 +232,7 @@ def _recognize_batch(
         stated is not None and not stated.has_handshake
     ):
         return rejection(400, "This revision takes one message in a POST, not an array.")
-    unsupported = _judge_version_header(accepted, None)
+    unsupported = _judge_version_header(accepted, session, None)
     if unsupported is not None:
         return unsupported
     found = _recognize_legacy(accepted, session, None)
@@ -245,9 +247,13 @@ def _recognize_batch(
     return found
 
 
-def _judge_version_header(accepted: Accepted, request_id: RequestId | None) -> Rejected | None:
+def _judge_version_header(
+    accepted: Accepted, session: Revision | None, request_id: RequestId | None
+) -> Rejected | None:
     """The header may be absent; a value that no revision has is refused in every era."""
     if accepted.version is None or accepted.version in REVISIONS:
+        return None
+    if session is not None and accepted.version == session.version:
         return None
     return _unsupported(accepted.version, request_id)
 

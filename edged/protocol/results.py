@@ -8,6 +8,7 @@ Source: MCP ``schema/<version>/schema.ts``; docs/mcp-rules.md; docs/promises.md 
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -99,15 +100,25 @@ class Told(dict[str, Any]):
         self.answers: dict[Revision, bytes] = {}
 
 
-class ToldList(list[Any]):
-    """The same of a list, whose JSON is ``text``."""
+class ToldList:
+    """The same of a list.
 
-    __slots__ = ("answers", "text")
+    Args:
+        text: its JSON.
+        quoted: that as a JSON string, where it is known already.
+    """
 
-    def __init__(self, items: Iterable[Any], text: str) -> None:
-        super().__init__(items)
+    __slots__ = ("answers", "quoted", "text")
+
+    def __init__(self, text: str, quoted: str = "") -> None:
         self.text = text
+        self.quoted = quoted or quote(text)
         self.answers: dict[Revision, bytes] = {}
+
+    def items(self) -> list[Any]:
+        """The list; most answers do without it."""
+        items: list[Any] = json.loads(self.text)
+        return items
 
 
 @record
@@ -316,17 +327,21 @@ def tool_result(
                 more_content=more_content,
             )
             return around.replace(mark.encode("ascii"), data[long].encode("ascii"))
-    encoded = data.text if type(data) is ToldList else encode_text(data)
+    if type(data) is ToldList:
+        encoded, quoted = data.text, data.quoted
+    else:
+        encoded = encode_text(data)
+        quoted = quote(encoded if text is None else text)
     more = "".join(f",{encode_text(content)}" for content in more_content) if more_content else ""
     structured = ""
     if revision.has_structured_content:
         if is_object:
             structured = f',"structuredContent":{encoded}'
-        elif isinstance(data, list | tuple):
+        elif isinstance(data, list | tuple | ToldList):
             structured = f',"structuredContent":{{{quote(wrap_key or "result")}:{encoded}}}'
     # Keys are words of the protocol; this is on the path of every call.
     return (
-        f'{{"content":[{{"type":"text","text":{quote(encoded if text is None else text)}}}{more}],'
+        f'{{"content":[{{"type":"text","text":{quoted}}}{more}],'
         f'"isError":{"true" if is_error else "false"}{structured}{server.call_tail(revision)}'
     ).encode("ascii")
 

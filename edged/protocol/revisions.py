@@ -147,6 +147,15 @@ _V2025_03_26: Final = Revision(
     http_status=MappingProxyType({RpcCode.NOT_AUTHENTICATED: 401}),
 )
 
+FORERUNNER: Final = replace(
+    _V2025_03_26,
+    version="2024-11-05",
+    tool_fields=_V2025_03_26.tool_fields - {"annotations"},
+)
+"""Clients of 2025-03-26's transport that came out before that date know no other name for what they
+speak (Python SDK 1.8, TypeScript SDK 1.10). Only their ``initialize`` leads here; no list names it,
+since that revision itself has no transport like this one."""
+
 _V2025_06_18: Final = replace(
     _V2025_03_26,
     version="2025-06-18",
@@ -256,4 +265,6 @@ def negotiate(requested: str) -> Revision:
 
     An unknown wish is no error (``basic/lifecycle``); the client decides whether to go on.
     """
+    if requested == FORERUNNER.version:
+        return FORERUNNER
     return legacy_revision(requested) or _NEWEST_WITH_HANDSHAKE

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import Failed
 from edged.instruments.instrument import Instrument
-from edged.profiles.abort import not_staying, proofs_of
 from edged.profiles.format.connection_facts import connection_facts
-from edged.profiles.model import AbortStep, Profile
-from edged.profiles.owner_rules import UnitRules
 from edged.record import record
 from edged.runs.run import Run
 from edged.runs.units import unit_of_instrument
@@ -28,23 +25,6 @@ from edged.store.journal import Journal, JournalEntry, JournalKind
 HEARTBEAT_S: Final = 20.0
 """How often the journal hears of work that has nothing to write: its age is what counts after a
 crash (ABORT_AFTER_CRASH_SEC)."""
-
-
-def clean_up_of(
-    profile: Profile | None, rules: UnitRules, steps: Sequence[AbortStep]
-) -> dict[str, Any]:
-    """What makes it safe after a crash: the lines but for what its owner lets stay on, and proofs.
-
-    Args:
-        steps: what is sent to make it safe in this life.
-    """
-    left = not_staying(profile, steps, rules.may_stay_on)
-    proofs = proofs_of(profile, left) if profile is not None else ()
-    return {
-        "abort": [step.send for step in left],
-        "stays": [step.send for step in steps if step not in left],
-        "proofs": [proof.to_json() for proof in proofs],
-    }
 
 
 def work_of(caller: Caller, instrument: Instrument) -> dict[str, Any]:
@@ -65,18 +45,21 @@ class RunJournal:
     journal: Journal
     clock: Clock
 
-    async def begin(self, run: Run, instrument: Instrument, payload: Mapping[str, Any]) -> None:
+    async def begin(
+        self, run: Run, instrument: Instrument, payload: Mapping[str, Any], row: str = ""
+    ) -> None:
         """Before the first step.
 
         Args:
             payload: what the clean-up needs besides: ``abort`` (lines) and ``proofs``.
+            row: its id, where a run has several.
 
         Raises:
             Failed: STORE_FAILED; the run must not begin.
         """
         await self.journal.begin(
             JournalEntry(
-                id=run.run_id,
+                id=row or run.run_id,
                 kind=JournalKind(run.kind.value),
                 instrument_id=instrument.id,
                 unit=unit_of_instrument(instrument).key,
@@ -92,30 +75,35 @@ class RunJournal:
         """
         await self.journal.update(run.run_id, changes, is_forced=is_forced)
 
-    async def finish(self, run: Run) -> None:
-        """It has ended and nothing is left to clean up."""
-        await self.journal.finish(run.run_id)
+    async def finish(self, run: Run, rows: Iterable[str] = ()) -> None:
+        """It has ended: its rows go, but for those of an abort that is not done."""
+        undone = {"pending", "given_up"}
+        owed = {report.row for report in run.aborts.values() if report.state in undone}
+        for row in dict.fromkeys([*rows, *(report.row for report in run.aborts.values())]):
+            if row not in owed:
+                await self.journal.finish(row)
 
     @contextlib.asynccontextmanager
     async def beating(
-        self, run: Run, changes: Callable[[], Mapping[str, Any]]
+        self, run: Run, rows: Callable[[], Mapping[str, Mapping[str, Any]]]
     ) -> AsyncIterator[None]:
-        """Meanwhile the row hears that the run lives; it is gone afterwards.
+        """Meanwhile the rows hear that the run lives; they go afterwards (``finish``).
 
         Args:
-            changes: what is written into it each time.
+            rows: by the id of each, what is written into it each time.
         """
-        beat = asyncio.create_task(self._beat(run, changes), name=f"{run.run_id}-beat")
+        beat = asyncio.create_task(self._beat(rows), name=f"{run.run_id}-beat")
         try:
             yield
         finally:
             beat.cancel()
             await asyncio.gather(beat, return_exceptions=True)
-            await self.finish(run)
+            await self.finish(run, rows())
 
-    async def _beat(self, run: Run, changes: Callable[[], Mapping[str, Any]]) -> None:
+    async def _beat(self, rows: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
         while True:
             await self.clock.sleep(HEARTBEAT_S)
-            # Its writes are refused by then; what is on the disk says enough to clean up by.
-            with contextlib.suppress(Failed):
-                await self.note(run, changes(), is_forced=True)
+            for row, changes in rows().items():
+                # Its writes are refused by then; what is on the disk says enough to clean up by.
+                with contextlib.suppress(Failed):
+                    await self.journal.update(row, changes, is_forced=True)

@@ -152,8 +152,9 @@ class LeftWork:
             columns=(),
             caller=self.caller,
         )
-        is_experiment = entry.kind is JournalKind.EXPERIMENT
-        state = "interrupted" if is_experiment else "failed"
+        # One that had ended, and owed its unit an abort, says so.
+        is_interrupted = entry.kind is JournalKind.EXPERIMENT and "status" not in entry.payload
+        state = "interrupted" if is_interrupted else "failed"
         return RunNow(head=head, state=state, started_ms=entry.begun_ms, error=self.error)
 
     def told(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One abort, sent and proved: the one way of sweeps and of stop all.
+"""One abort, sent and proved: the one way of runs and of stop all.
 
 The lines go out ahead of everything, and in the same job the instrument is asked whether it
 obeyed; what it answered counts for more than that it complained of nothing.

@@ -22,16 +22,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from edged.errors import Invalid
-from edged.profiles.answers import (
-    DOUBLES,
-    SIZES,
-    Samples,
-    check_count,
-    decode_waveform,
-    parse_preamble,
-    x_increment,
-)
+from edged.profiles.answers import parse_preamble
 from edged.profiles.expr import LinearForm, compile_expression
+from edged.profiles.frames import DOUBLES, SIZES, Samples, check_count, decode_waveform, x_increment
 from edged.profiles.model import WaveformAnswer
 from edged.protocol.jsonrpc import VerbatimText
 from edged.record import record
@@ -56,12 +49,7 @@ def summary_of(values: Sequence[float], x_increment: float, x_unit: str) -> dict
     """
     finite = [value for value in values if math.isfinite(value)]
     told: dict[str, Any] = {
-        "y_min": None,
-        "y_max": None,
-        "y_mean": None,
-        "y_rms": None,
-        "y_peak_to_peak": None,
-        "frequency": None,
+        **dict.fromkeys(("y_min", "y_max", "y_mean", "y_rms", "y_peak_to_peak", "frequency")),
         "frequency_unit": "Hz" if x_unit == "s" else f"1/{x_unit}" if x_unit else "",
         "periods": 0,
         "not_finite": len(values) - len(finite),

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
+import structlog
+
+from edged.actions.action import Purpose, SendLines
 from edged.actions.cause import ENGINE_STOPPED, Cause, cause_of
-from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.runs.bench import Bench
 from edged.runs.journal import RunJournal
 from edged.runs.left_work import LeftWork
+from edged.runs.obey import obey
 from edged.runs.ports import Recorder, RunLeases
 from edged.runs.run import Ending, Run
 from edged.runs.run_head import RunKind, RunNow
 from edged.runs.states import RunEvent
+from edged.runs.wording import ASK_FIRST
 from edged.schema.fields import nearest
 
+FIRST_RETRY_S: Final = 0.25
+LONGEST_RETRY_S: Final = 2.0
 SETTLE_S: Final = 0.5
 """What journal and recording of a run that has ended may take of the daemon's stop."""
 
@@ -30,6 +38,9 @@ IsMeant = Callable[[str], bool]
 EVERY_KIND: Final[Collection[RunKind]] = frozenset(RunKind)
 
 R = TypeVar("R", bound=Run)
+T = TypeVar("T")
+
+log = structlog.get_logger("edged.runs")
 
 
 class Registry:
@@ -41,7 +52,7 @@ class Registry:
 
     Attributes:
         journal: where a run is found after a crash.
-        kinds: what starts and stops runs of each kind.
+        kinds: what starts and stops runs of each kind; whoever makes it enters it here.
         halts: how often everything was stopped: a run that was being prepared meanwhile must not
             begin. ``halted_by`` is the cause of the last time.
         is_closing: the daemon stops.
@@ -52,7 +63,7 @@ class Registry:
         self.recorder = recorder
         self.notes = notes
         self.journal = RunJournal(journal=bench.store.journal, clock=bench.clock)
-        self.kinds: dict[RunKind, RunsOfKind[Any]] = {}
+        self.kinds: dict[RunKind, Late[Any]] = {}
         self.halts, self.halted_by = 0, ENGINE_STOPPED
         self.is_closing = False
         # By id, in the order of their start, those whose life is not over.
@@ -95,6 +106,14 @@ class Registry:
             and not run.ended.is_set()
             and (is_meant is None or any(map(is_meant, run.units)))
         ]
+
+    def running(self, kind: RunKind) -> tuple[dict[str, Any], ...]:
+        """Each of a kind that is under way, as get_status has it."""
+        # Mostly nothing runs, and get_status asks every kind.
+        if not self.going_runs:
+            return ()
+        now_s = self.bench.clock.monotonic()
+        return tuple(run.entry(now_s) for run in self.under_way(kinds={kind}))
 
     def known(self, kind: RunKind) -> list[Run]:
         """All that are remembered: first those that are over."""
@@ -205,7 +224,75 @@ class Registry:
             if newer >= run.most_ended and not run.needs_attention:
                 del over[run.run_id]
 
+    # Aborts
+
+    async def abort(self, run: Run) -> Mapping[str, str]:
+        """Send each abort that it owes now, and see that it is obeyed; why not, by the unit."""
+        owed = [unit for unit, report in run.aborts.items() if report.state == "pending"]
+        errors = await asyncio.gather(*(self._abort(run, unit) for unit in owed))
+        return {unit: error for unit, error in zip(owed, errors, strict=True) if error}
+
+    async def _abort(self, run: Run, unit: str) -> str:
+        report = run.aborts[unit]
+        report.tries += 1
+        action = run.act(
+            SendLines,
+            self.bench.new_id(),
+            unit,
+            Purpose.ABORT,
+            lines=report.lines,
+            cause=report.cause,
+        )
+        report.error = (await obey(self.bench.perform, action, report.proofs)).error
+        if not report.error:
+            report.state, report.at_ms = "done", self.bench.clock.wall_ms()
+        told = {"scpi": report.lines, "error": report.error}
+        log.warning("run_abort", run_id=run.run_id, instrument_id=unit, **told)
+        return report.error
+
+    async def abort_later(self, run: Run) -> None:
+        """Try again until its units take it, or until it is too late to do so unasked.
+
+        What is not taken stays in the journal.
+        """
+        clock, delay_s = self.bench.clock, FIRST_RETRY_S
+        give_up = clock.monotonic() + self.bench.config.abort_after_crash_sec
+        for report in run.aborts.values():
+            # What is on the disk already says enough to clean up by.
+            with contextlib.suppress(Failed):
+                changes = {"status": run.status, "error": run.error}
+                await self.journal.journal.update(report.row, changes, is_forced=True)
+        while run.owes_abort and clock.monotonic() < give_up:
+            await clock.sleep(delay_s)
+            delay_s = min(2 * delay_s, LONGEST_RETRY_S)
+            await self.abort(run)
+        for report in run.aborts.values():
+            if report.state == "pending":
+                report.state = "given_up"
+                report.needs_attention = run.needs_attention = True
+
+    async def note_made_safe(self, unit: str) -> list[Run]:
+        """A unit has obeyed its own abort: those that had given it up are done with it."""
+        known = [run for kind in RunKind for run in self.known(kind)]
+        runs = [run for run in known if unit in run.aborts and run.aborts[unit].needs_attention]
+        for run in runs:
+            run.aborts[unit].needs_attention = False
+            run.needs_attention = any(one.needs_attention for one in run.aborts.values())
+            await self.journal.journal.finish(run.aborts[unit].row)
+        return runs
+
     # Ends
+
+    def refuse_halted(self, halts: int, what: str, done: str) -> None:
+        """Raises Failed: CANCELLED, everything was stopped since while it was being prepared."""
+        if halts == self.halts and not self.is_closing:
+            return
+        raise Failed(
+            f"{what} was ended {self.halted_by.clause} while it was about to begin; "
+            f"nothing was {done}.",
+            code=ErrorCode.CANCELLED,
+            remedy="It was stopped to make the bench safe: ask before you start again.",
+        )
 
     async def stop(self, run: Run, ending: Ending) -> None:
         """End one run; returns when it has ended."""
@@ -265,7 +352,7 @@ class Registry:
         ending.cancel(ENGINE_STOPPED)
         tasks = {run.task: run for run in self.going_runs.values() if run.task}
         for task, run in tasks.items():
-            if run.is_cut_at_close:
+            if run.is_cut_at_close or run.owes_abort:
                 task.cancel(ENGINE_STOPPED)
         await asyncio.gather(ending, *tasks, *self._behind, return_exceptions=True)
 
@@ -282,6 +369,54 @@ class Registry:
         }
 
 
+class Late(Generic[T]):
+    """What runs work with and an idle engine does not need: it is made when it is first used.
+
+    Args:
+        module: imported before it is made, on a thread: other work of the loop cannot wait so long.
+        make: makes it.
+
+    Attributes:
+        made: ``None`` until then.
+    """
+
+    def __init__(self, runs: Registry, module: str, make: Callable[[], T]) -> None:
+        self._runs = runs
+        self._module = module
+        self._make = make
+        self.made: T | None = None
+
+    @classmethod
+    def of(cls, runs: Registry, made: T) -> Late[T]:
+        """One that is there already."""
+        late = cls(runs, "", lambda: made)
+        late.made = made
+        return late
+
+    async def come(self) -> T:
+        """It, once it is there.
+
+        Raises:
+            Failed: CANCELLED, what it was wanted for was stopped while it was made.
+        """
+        if self.made is None:
+            halts = self._runs.halts
+            await asyncio.to_thread(importlib.import_module, self._module)
+            if halts != self._runs.halts:
+                raise Failed(
+                    f"{self._runs.halted_by.sentence} Nothing was sent.",
+                    code=ErrorCode.CANCELLED,
+                    remedy=ASK_FIRST,
+                )
+        return self.get()
+
+    def get(self) -> T:
+        """The same, at once."""
+        if self.made is None:
+            self.made = self._make()
+        return self.made
+
+
 class RunsOfKind(Generic[R]):
     """What starts runs of one kind and answers for them; how they live is the registry's."""
 
@@ -290,7 +425,6 @@ class RunsOfKind(Generic[R]):
     def __init__(self, runs: Registry) -> None:
         self._runs = runs
         self._bench = runs.bench
-        runs.kinds[self.kind] = self
 
     def subscribe(self, listener: Callable[[Any], None]) -> Callable[[], None]:
         """Call ``listener`` on the loop with all news of this kind; returns what ends that."""

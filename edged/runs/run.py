@@ -7,20 +7,31 @@ through ``end``, which never waits; the run's own task then does what the state 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import field
 from typing import Any, ClassVar, TypeVar
 
+import structlog
+
 from edged.actions.action import Action, Purpose
 from edged.actions.caller import Caller
-from edged.actions.cause import NOT_NEEDED, Cause
-from edged.errors import EdgedError
+from edged.actions.cause import ENGINE_STOPPED, NOT_NEEDED, Cause
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.profiles.abort import Proof
 from edged.record import record
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.states import KindWords, RunEvent, RunState, next_state
 
 A = TypeVar("A", bound=Action)
+
+log = structlog.get_logger("edged.runs")
+
+
+def mistake(run_id: str, bug: BaseException) -> Failed:
+    """What a run ends with in which edged itself made a mistake."""
+    log.error("run_fault", run_id=run_id, exc_info=bug)
+    return Failed(f"edged made a mistake; its log has it under {run_id}.", code=ErrorCode.INTERNAL)
 
 
 @record
@@ -48,6 +59,48 @@ class Ending:
         return cls(event=event, reason=reason, error=error, cause=cause, failure=failure)
 
 
+class Ended(Exception):
+    """Something that a run does wants its end, and says how."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason or ending.error)
+        self.ending = ending
+
+
+@record(frozen=False)
+class AbortReport:
+    """What became of an abort that a run may have to send to a unit.
+
+    Attributes:
+        proofs: what shows that the lines were obeyed.
+        row: of the journal; it stays there until the abort is done.
+        state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
+        at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
+        cause: the cause that an interrupted call reports.
+        needs_attention: a person has to look at the unit.
+    """
+
+    lines: tuple[str, ...]
+    proofs: tuple[Proof, ...]
+    row: str
+    state: str = "not_needed"
+    cause: Cause = NOT_NEEDED
+    at_ms: int = 0
+    tries: int = 0
+    error: str = ""
+    needs_attention: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "state": self.state,
+            "scpi": list(self.lines),
+            "at_ms": self.at_ms or None,
+            "tries": self.tries,
+            "error": self.error or None,
+        }
+
+
 @record(frozen=False, eq=False)
 class Run:
     """One run.
@@ -61,9 +114,11 @@ class Run:
         reason: why it ended, where nothing went wrong.
         error: what went wrong.
         sink: its recording; ``None`` before there is one.
-        needs_attention: a person has to look at its instrument.
+        needs_attention: a person has to look at a unit of it.
+        aborts: what it may have to send to make its units safe, by their ids.
         task: owned by the registry; ``None`` before its life has begun.
         ended: set once a stop need not wait any longer; its last words may still be written.
+        ending: what somebody wants of it; ``body`` what it does until then.
     """
 
     words: ClassVar[KindWords]
@@ -81,9 +136,12 @@ class Run:
     reason: str = ""
     error: str = ""
     needs_attention: bool = False
+    aborts: dict[str, AbortReport] = field(default_factory=dict)
     sink: RowSink | None = None
     task: asyncio.Task[None] | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    ending: Ending | None = None
+    body: asyncio.Task[Ending] | None = None
 
     @property
     def run_id(self) -> str:
@@ -107,8 +165,8 @@ class Run:
 
     @property
     def owes_abort(self) -> bool:
-        """An abort is to be sent that the instrument has not taken yet."""
-        return False
+        """An abort is to be sent that its unit has not taken yet."""
+        return any(report.state == "pending" for report in self.aborts.values())
 
     @property
     def row_count(self) -> int:
@@ -121,8 +179,45 @@ class Run:
         return {}
 
     def end(self, ending: Ending) -> None:
-        """Have it end, or pause; returns at once, and is safe to be called again."""
-        raise NotImplementedError
+        """Have it end, or pause; returns at once, and is safe to be called again.
+
+        Who wants its end first is the reason; a pause gives way to that.
+        """
+        gives_way = self.ending is not None and self.ending.event is RunEvent.PAUSE
+        if self.ending is None or (gives_way and ending.event is not RunEvent.PAUSE):
+            self.ending = ending
+            if self.body is not None:
+                self.body.cancel(ending.cause)
+
+    async def until_ended(self, body: Coroutine[Any, Any, Ending]) -> Ending:
+        """Let it do this to its end, or until somebody wants another.
+
+        Who stops is obeyed, also when it has come to its end in the same moment.
+        """
+        self.body = asyncio.create_task(body, name=f"{self.run_id}-body")
+        if self.ending is not None:
+            self.body.cancel(self.ending.cause)
+        try:
+            await asyncio.wait({self.body})
+        finally:
+            # A step that waits for its turn is withdrawn before an abort takes the line.
+            self.body.cancel(ENGINE_STOPPED)
+            await asyncio.gather(self.body, return_exceptions=True)
+        if (ending := self.ending) is not None:
+            self.ending = None if ending.event is RunEvent.PAUSE else ending
+            return ending
+        if self.body.cancelled():
+            return Ending(event=RunEvent.STOP, reason="it was cancelled")
+        match self.body.exception():
+            case None:
+                return self.body.result()
+            case Ended(ending=ended):
+                return ended
+            case EdgedError() as failure:
+                pass
+            case bug:
+                failure = mistake(self.run_id, bug)
+        return Ending(event=RunEvent.FAILURE, error=str(failure), failure=failure)
 
     def act(
         self, kind: Callable[..., A], action_id: str, unit: str, purpose: Purpose, **more: Any
@@ -147,6 +242,10 @@ class Run:
         self.state = next_state(
             self.words, self.state, event, is_clean_up_failed=is_clean_up_failed
         )
+
+    def entry(self, now_s: float) -> dict[str, Any]:
+        """Its entry in get_status; ``now_s`` is monotonic."""
+        raise NotImplementedError
 
     def notes(self, now_s: float, /) -> list[str]:
         """What is true of its rows and misleads who does not know it; ``now_s`` is monotonic."""

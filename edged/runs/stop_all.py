@@ -28,6 +28,7 @@ import structlog
 from edged.actions.action import CallWrapper, Purpose, SendLines, StopAll
 from edged.actions.caller import Caller
 from edged.actions.cause import ENGINE_STOPPED, Cause
+from edged.clock import Clock
 from edged.errors import ErrorCode
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import ANYTHING, Proof, output_names, proofs_of, unproved_outputs
@@ -51,6 +52,17 @@ TRYING: Final[Mapping[str, Any]] = {
 }
 NOBODY_THERE: Final = frozenset({ErrorCode.DISCONNECTED, ErrorCode.SDK_MISSING})
 """How a wrapper says that its device, or its maker's library, is not there."""
+
+
+async def wait_for_all(clock: Clock, parts: Sequence[asyncio.Future[Any]], within_s: float) -> None:
+    """Until all are done, and no longer than so many seconds; ends none of them."""
+    bound = asyncio.ensure_future(clock.sleep(within_s))
+    try:
+        while not bound.done() and (left := {part for part in parts if not part.done()}):
+            await asyncio.wait({*left, bound}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        bound.cancel()
+        await asyncio.gather(bound, return_exceptions=True)
 
 
 @record
@@ -105,13 +117,7 @@ class WrapperStop:
         self._running.update(tasks)
         for task in tasks:
             task.add_done_callback(self._running.discard)
-        bound = asyncio.ensure_future(self._bench.clock.sleep(within_s))
-        try:
-            while not bound.done() and (left := {task for task in tasks if not task.done()}):
-                await asyncio.wait({*left, bound}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            bound.cancel()
-            await asyncio.gather(bound, return_exceptions=True)
+        await wait_for_all(self._bench.clock, tasks, within_s)
         return [
             task.result() if task.done() else self._with_told(abort, {**_told(abort), **TRYING})
             for abort, task in found
@@ -169,6 +175,21 @@ class WrapperStop:
         """With what it was told and has not been seen to be off."""
         is_told = bool(self._bench.store.told_on.of(_unit(abort)))
         return {**told, "unconfirmed": [ITS_DEVICE] if is_told else []}
+
+
+def _entry(instrument_id: str, state: StopState, **more: Any) -> dict[str, Any]:
+    """What is told of one instrument; what is not known of it is empty."""
+    return {
+        "instrument_id": instrument_id,
+        "alias": "",
+        "state": state.value,
+        "scpi": [],
+        "taken_after_ms": None,
+        "confirmed": [],
+        "confirmed_after_ms": None,
+        "unconfirmed": [],
+        "error": None,
+    } | more
 
 
 def _unit(abort: WrapperAbort) -> str:
@@ -303,17 +324,17 @@ class Stopped:
 
     def to_json(self) -> dict[str, Any]:
         """Its entry in the result."""
-        return {
-            "instrument_id": self.instrument.id,
-            "alias": self.instrument.alias,
-            "state": self.state.value,
-            "scpi": list(self.lines),
-            "taken_after_ms": self.taken_ms,
-            "confirmed": list(self.asked),
-            "confirmed_after_ms": self.confirmed_ms,
-            "unconfirmed": self._unconfirmed_by_name(),
-            "error": self.error or self._why_unanswered(),
-        }
+        return _entry(
+            self.instrument.id,
+            self.state,
+            alias=self.instrument.alias,
+            scpi=list(self.lines),
+            taken_after_ms=self.taken_ms,
+            confirmed=list(self.asked),
+            confirmed_after_ms=self.confirmed_ms,
+            unconfirmed=self._unconfirmed_by_name(),
+            error=self.error or self._why_unanswered(),
+        )
 
     def _unconfirmed_by_name(self) -> list[str]:
         """With the outputs that ``ANYTHING`` stands for."""
@@ -451,7 +472,8 @@ class BenchStop:
             self._keep(asyncio.ensure_future(self.sweeps.stop_all(cause, instrument.id)))
             for instrument in instruments
         ]
-        await self._wait([*sweeps, *(one.settled for one in stopped)])
+        parts = [*sweeps, *(one.settled for one in stopped)]
+        await wait_for_all(self.bench.clock, parts, ANSWER_S)
         return [one.to_json() for one in stopped]
 
     async def stop_marked(
@@ -470,7 +492,7 @@ class BenchStop:
             if unit_of_instrument(instrument).key in order.told
         ]
         tasks = [self._trying[one.instrument.id] for one in stopped if one.lines]
-        await self._wait(list(tasks), within_s)
+        await wait_for_all(self.bench.clock, tasks, within_s)
         absent = self._absent(order, stopped, ())
         return [one.to_json() for one in stopped] + [
             one for one in absent if not one["instrument_id"].startswith(wrapper_id(""))
@@ -498,7 +520,8 @@ class BenchStop:
         others = self._keep(
             asyncio.ensure_future(self.stop_others(order.caller, cause, action_id, tool))
         )
-        await self._wait([*ends, sweeps, others, *(one.settled for one in stopped)])
+        parts = [*ends, sweeps, others, *(one.settled for one in stopped)]
+        await wait_for_all(self.bench.clock, parts, ANSWER_S)
         told = sweeps.result() if sweeps.done() else list(self.sweeps.active())
         wrappers = others.result() if others.done() else []
         absent = self._absent(order, stopped, wrappers)
@@ -551,18 +574,6 @@ class BenchStop:
             try_for_s=try_for_s,
             cause=cause,
         )
-
-    async def _wait(self, parts: Sequence[asyncio.Future[Any]], within_s: float = ANSWER_S) -> None:
-        """Until all are done, and no longer than the answer may take."""
-        bound = asyncio.ensure_future(self.bench.clock.sleep(within_s))
-        try:
-            pending = {part for part in parts if not part.done()}
-            while pending and not bound.done():
-                await asyncio.wait({*pending, bound}, return_when=asyncio.FIRST_COMPLETED)
-                pending = {part for part in pending if not part.done()}
-        finally:
-            bound.cancel()
-            await asyncio.gather(bound, return_exceptions=True)
 
     def _keep(self, part: asyncio.Future[Any]) -> asyncio.Future[Any]:
         """Have it go on after the answer, with somebody who ends it when the daemon stops."""
@@ -651,31 +662,20 @@ class BenchStop:
         """Units that were told to put something out and are not here to be asked."""
         here = {unit_of_instrument(one.instrument).key for one in stopped}
         ids = {wrapper["instrument_id"] for wrapper in wrappers}
-        found = []
-        for unit in order.told:
-            outputs, instrument_id = (
-                self.bench.store.told_on.of(unit),
-                self.bench.store.told_on.instrument_of(unit),
+        told_on = self.bench.store.told_on
+        return [
+            _entry(
+                instrument_id,
+                StopState.ABSENT,
+                unconfirmed=sorted(outputs),
+                error="It was told to switch an output on, and is not connected now, so "
+                "it cannot be asked.",
             )
-            if unit in here or instrument_id in ids or not outputs:
-                continue
-            found.append(
-                {
-                    "instrument_id": instrument_id,
-                    "alias": "",
-                    "state": StopState.ABSENT.value,
-                    "scpi": [],
-                    "taken_after_ms": None,
-                    "confirmed": [],
-                    "confirmed_after_ms": None,
-                    "unconfirmed": sorted(outputs),
-                    "error": (
-                        "It was told to switch an output on, and is not connected now, so "
-                        "it cannot be asked."
-                    ),
-                }
-            )
-        return found
+            for unit in order.told
+            if unit not in here
+            and (instrument_id := told_on.instrument_of(unit)) not in ids
+            and (outputs := told_on.of(unit))
+        ]
 
     def _since_ms(self, began: float) -> float:
         return round((self.bench.clock.monotonic() - began) * 1000, 1)

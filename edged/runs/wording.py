@@ -21,6 +21,7 @@ LEASE_END: Final = "the end of its lease"
 MADE_SAFE: Final = Cause(
     "by a safe command for what it swept", "a safe command was given to what it swept"
 )
+ASK_FIRST: Final = "Somebody stopped it to make it safe: ask before you start again."
 
 
 def held_by(run_id: str, who: str, for_s: float) -> str:

@@ -10,7 +10,6 @@ with units, and stars or dashes where a value should be.
 
 from __future__ import annotations
 
-import enum
 import math
 import re
 from collections.abc import Mapping
@@ -18,32 +17,15 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 from edged.scpi.blocks import MOST_BRACKETED, definite_head
-from edged.scpi.numbers import MOST_NUMBER, NUMBER, number_with_suffix
+from edged.scpi.kinds import AnswerType
+from edged.scpi.numbers import (
+    BASES,
+    MOST_NUMBER,
+    PLAIN_NUMBER,
+    number_with_suffix,
+    read_number,
+)
 from edged.yaml.tree import Scalar
-
-
-class ErrorKind(enum.StrEnum):
-    """What the answer of an error query is: a queue's entry, ``*ESR?``'s bits, a bare code."""
-
-    NONE = "none"
-    QUEUE = "queue"
-    ESR = "esr"
-    CODE = "code"
-
-
-class AnswerType(enum.StrEnum):
-    """How a piece of an answer is read.
-
-    ``SI`` is a number with an SI suffix or a unit, ``HEX`` a whole number in hexadecimal.
-    """
-
-    FLOAT = "float"
-    INT = "int"
-    STRING = "string"
-    BOOL = "bool"
-    SI = "si"
-    HEX = "hex"
-
 
 MAX_LABEL: Final = 200
 """Characters of instrument text in messages and labels (docs/promises.md section 5)."""
@@ -58,13 +40,8 @@ _LINE_ENDS: Final = "\r\n"
 _PADDING: Final = " \t\r\n\x00"
 """What may stand around an answer and means nothing."""
 
-_MOST_DIGITS: Final = 20
-"""A longer run of digits is read as a float."""
-
-_PLAIN_NUMBER: Final = re.compile(NUMBER)
-_OTHER_BASE: Final = re.compile(
-    r"#h(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})", re.IGNORECASE
-)
+_MOST_EXACT: Final = 2**53
+"""Below it each whole number is a float."""
 _HEX: Final = re.compile(r"(?:0x|#h|\$)?([0-9a-f]{1,16})h?", re.IGNORECASE)
 _LEADING_INTEGER: Final = re.compile(
     r"""\s*["']?\s*(([+-]?[0-9]{1,18})(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?)(?![0-9])"""
@@ -74,22 +51,23 @@ _LEADING_OTHER_BASE: Final = re.compile(
     r"""|#b(?P<bin>[01]{1,64}))(?![0-9a-z])""",
     re.IGNORECASE,
 )
-_BASES: Final = {"hex": 16, "oct": 8, "bin": 2}
 _BLANKS: Final = " \t"
-_NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
+_LAYOUT: Final = dict.fromkeys(map(ord, "\t\r\n"), " ")
+_EXPONENT: Final = r"(?:0*(?:e\+?0+)?)"
+_NO_VALUE: Final = re.compile(
+    rf"\*[*.]*\*|-[-.]*-|[+-]?(?:nan(?:\(\w*\))?|1\.#(?:[qs]nan|nan|ind){_EXPONENT})"
+)
+"""Stars, dashes with a point between them too, and what runtimes of C print for no number."""
+_OUT_OF_RANGE: Final = re.compile(
+    rf"(?P<sign>[+-]?n?)"
+    rf"(?:inf(?:inity)?|1\.#inf{_EXPONENT}|ovld|o\.?l|over(?:load|flow|range)?)"
+)
+"""What they print for infinity, and what meters show for an overload."""
 TRUTH_WORDS: Final = {
     **dict.fromkeys(("on", "true", "yes", "enabled"), True),
     **dict.fromkeys(("off", "false", "no", "disabled"), False),
 }
 """The words of a truth value, in lower case."""
-_NOT_NUMBERS: Final = {
-    "nan": "no_value",
-    "inf": "over_range",
-    "+inf": "over_range",
-    "-inf": "under_range",
-    "ninf": "under_range",
-    "infinity": "over_range",
-}
 
 
 def clean_text(text: str, limit: int = MAX_LABEL) -> str:
@@ -213,7 +191,7 @@ def leading_integer(text: str) -> int | None:
     text = text.replace("\x00", " ")
     other = _LEADING_OTHER_BASE.match(text)
     if other is not None and other.lastgroup is not None:
-        return int(other.group(other.lastgroup), _BASES[other.lastgroup])
+        return int(other.group(other.lastgroup), BASES[other.lastgroup])
     match = _LEADING_INTEGER.match(text)
     if match is None:
         return None
@@ -232,25 +210,9 @@ def plain_value(text: str) -> Scalar:
     return clean_text(line, MAX_ANSWER) if number is None else number
 
 
-def read_number(text: str) -> float | int | None:
-    """A bare number, decimal or SCPI's ``#H…``, or ``None``; integers stay integers."""
-    text = text.strip(_BLANKS)
-    if len(text) > MOST_NUMBER:
-        return None
-    if _PLAIN_NUMBER.fullmatch(text) is not None:
-        if text.lstrip("+-").isdigit() and len(text) <= _MOST_DIGITS:
-            return int(text)
-        number = float(text)
-        return number if math.isfinite(number) else None
-    match = _OTHER_BASE.fullmatch(text)
-    if match is None:
-        return None
-    return int(match.group(match.lastgroup or 0), _BASES[match.lastgroup or "hex"])
-
-
 def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:
     """A plain decimal number that is no sentinel, as nearly every answer; ``None`` for others."""
-    if len(text) > MOST_NUMBER or _PLAIN_NUMBER.fullmatch(text) is None:
+    if len(text) > MOST_NUMBER or PLAIN_NUMBER.fullmatch(text) is None:
         return None
     number = float(text)
     if not math.isfinite(number):
@@ -263,14 +225,15 @@ def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:
 
 def sentinel_flag(text: str, kind: AnswerType, sentinels: tuple[float, ...]) -> str | None:
     """``over_range``, ``under_range`` or ``no_value`` where a number says so; else ``None``."""
-    word = text.strip(_BLANKS).lower()
-    if word in _NOT_NUMBERS:
-        return _NOT_NUMBERS[word]
-    if _NO_VALUE.fullmatch(word) is not None:
-        return "no_value"
     number = number_with_suffix(text) if kind is AnswerType.SI else read_number(text)
     if number is None:
-        return None
+        word = text.strip(_BLANKS).lower()
+        if _NO_VALUE.fullmatch(word) is not None:
+            return "no_value"
+        beyond = _OUT_OF_RANGE.fullmatch(word)
+        if beyond is None:
+            return None
+        return "over_range" if beyond["sign"] in ("", "+") else "under_range"
     # A loop, since a generator costs more than what it does, and this is done for every answer.
     for sentinel in sentinels:
         if math.isclose(number, sentinel, rel_tol=1e-6):
@@ -307,6 +270,8 @@ def read_value(text: str, kind: AnswerType, unit: str, what: str) -> Scalar:
         return float(number)
     if isinstance(number, float) and not number.is_integer():
         raise bad_answer(what, text, "is not a whole number")
+    if isinstance(number, float) and abs(number) >= _MOST_EXACT:
+        raise bad_answer(what, text, "has more digits than could be read exactly")
     return int(number)
 
 
@@ -333,8 +298,9 @@ MISREAD: Final = (
 
 def bad_answer(what: str, text: str, why: str, remedy: str = MISREAD) -> Failed:
     """The error for an answer that cannot be right."""
-    shown = clean_text(text)
-    message = f'{what} answered "{shown}", which {why}.'
+    # Line ends become blanks; whatever else cannot be seen is shown by its number.
+    begun = text[: MAX_LABEL * 4].translate(_LAYOUT)
+    message = f'{what} answered "{clean_text(escaped(begun.strip()))}", which {why}.'
     return Failed(message, code=ErrorCode.BAD_ANSWER, remedy=remedy)
 
 

@@ -107,11 +107,10 @@ def find_block_head(data: bytes) -> BlockHead | None:
     Raises:
         Failed: BAD_ANSWER when there can be no block any more.
     """
-    if data[:1] == b"B":
+    if data[:2] == b"BM":
         if len(data) < _BMP_HEAD:
             return None
-        if data[:2] == b"BM":
-            return BlockHead(start=0, length=int.from_bytes(data[2:_BMP_HEAD], "little"))
+        return BlockHead(start=0, length=int.from_bytes(data[2:_BMP_HEAD], "little"))
     mark = data.find(b"#", 0, MAX_HEADER)
     is_first = not data[: max(mark, 0)].strip(b"\r\n")
     while 0 <= mark < len(data) - 1 and data[mark + 1] not in HEAD_BEGINS:

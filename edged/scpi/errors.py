@@ -18,7 +18,8 @@ from typing import Final
 from edged.errors import EdgedError, ErrorCode
 from edged.patterns import found_in
 from edged.record import record
-from edged.scpi.answer_text import ErrorKind, clean_text, first_line, leading_integer, unquoted
+from edged.scpi.answer_text import clean_text, first_line, leading_integer, unquoted
+from edged.scpi.kinds import ErrorKind
 from edged.scpi.line import Message
 from edged.scpi.words import match_header
 

@@ -4,7 +4,7 @@ Upper case is ambiguous: SCPI writes milli as ``M`` and mega as ``MA``, with meg
 and ``MOHM`` (SCPI-99 volume 1, 7.2.1.1). ``M`` before volts, amperes, watts, seconds, farads and
 henries is milli here, whatever its case: no bench has megavolts.
 
-The other way round, a number as the shortest text.
+Bare numbers too, decimal or SCPI's ``#H…``, and a number as the shortest text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,14 @@ NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 
 MOST_NUMBER: Final = 512
 """Characters of a number; the longest that a float needs is far shorter, and garbage costs time."""
+
+PLAIN_NUMBER: Final = re.compile(NUMBER)
+BASES: Final = {"hex": 16, "oct": 8, "bin": 2}
+_OTHER_BASE: Final = re.compile(
+    r"#h(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})", re.IGNORECASE
+)
+_MOST_DIGITS: Final = 20
+"""A longer run of digits is read as a float."""
 
 _WITH_SUFFIX: Final = re.compile(rf"({NUMBER})[ \t]*([A-Za-z%µμΩΩ°/^0-9.\-]{{0,16}})")
 
@@ -61,6 +69,22 @@ _PREFIXES: Final = {
 _MOST_PLAIN_EXPONENT: Final = 15
 _LEAST_PLAIN_EXPONENT: Final = -15
 """Between these powers of ten a number is written without exponent: old parsers know no other."""
+
+
+def read_number(text: str) -> float | int | None:
+    """A bare number, decimal or SCPI's ``#H…``, or ``None``; integers stay integers."""
+    text = text.strip(" \t")
+    if len(text) > MOST_NUMBER:
+        return None
+    if PLAIN_NUMBER.fullmatch(text) is not None:
+        if text.lstrip("+-").isdigit() and len(text) <= _MOST_DIGITS:
+            return int(text)
+        number = float(text)
+        return number if math.isfinite(number) else None
+    match = _OTHER_BASE.fullmatch(text)
+    if match is None:
+        return None
+    return int(match.group(match.lastgroup or 0), BASES[match.lastgroup or "hex"])
 
 
 def number_with_suffix(text: str, unit: str = "", *, is_strict: bool = False) -> float | None:

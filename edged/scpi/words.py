@@ -19,8 +19,7 @@ import string
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from edged.scpi.answer_text import read_number
-from edged.scpi.numbers import number_with_suffix
+from edged.scpi.numbers import number_with_suffix, read_number
 
 FIRST_HOLE: Final = 0xE000
 """Placeholder n of a template is the character with this number plus n (private use area)."""

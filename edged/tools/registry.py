@@ -27,7 +27,7 @@ from edged.profiles.naming import (
     loose_name,
     strict_name,
 )
-from edged.profiles.owner_rules import ASK_THE_OWNER
+from edged.profiles.unit_rules import ASK_THE_OWNER
 from edged.record import record
 from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools

@@ -32,7 +32,7 @@ from edged.commands.path import CommandPath
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Changed, Event, InstrumentPool
-from edged.operations.experiments import saved_files
+from edged.operations.experiment_rows import saved_files
 from edged.operations.table import OPERATIONS
 from edged.profiles.model import Profile
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry

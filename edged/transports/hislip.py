@@ -213,7 +213,9 @@ class HislipLink(MessageLinkBase):
             _judge(header, payload)
             return
         has_end = header.kind == MessageType.DATA_END
-        if header.parameter == self._last_id or self._is_ours(header.parameter, has_end=has_end):
+        if header.parameter == self._last_id or self._is_ours(
+            header.parameter, payload, has_end=has_end
+        ):
             self._answer.add(self._held + payload if self._held else payload, has_end=has_end)
             self._has_read_all = has_end
             self._unproved_clears = 0
@@ -234,7 +236,7 @@ class HislipLink(MessageLinkBase):
         self._header = None
         return header, payload
 
-    def _is_ours(self, message_id: int, *, has_end: bool) -> bool:
+    def _is_ours(self, message_id: int, payload: bytes, *, has_end: bool) -> bool:
         """Whether a message that bears another id belongs to the question that was sent last."""
         if not self._marks:
             return True
@@ -244,7 +246,9 @@ class HislipLink(MessageLinkBase):
             self._marks = False
             if self._last_id == FIRST_MESSAGE_ID:
                 return True
-            raise LinkGarbled("an answer bears the mark of no question that was asked")
+            raise LinkGarbled(
+                "an answer bears the mark of no question that was asked", came=payload
+            )
         self._is_repeated = self._is_repeated or (has_end and message_id == self._ended_id)
         return False
 

@@ -49,15 +49,13 @@ class LinkError(Exception):
     Args:
         text: what happened, at which address.
         why: the same in a few words without the address; ``text`` where there are none.
-
-    Attributes:
         came: the bytes of an answer that had come by then, and were not taken.
     """
 
-    def __init__(self, text: str = "", why: str = "") -> None:
+    def __init__(self, text: str = "", why: str = "", came: bytes = b"") -> None:
         super().__init__(text)
         self.why = why or text
-        self.came = b""
+        self.came = came
 
 
 class LinkTimeout(LinkError):
@@ -73,6 +71,10 @@ class LinkLost(LinkError):
 
 class LinkGarbled(LinkError):
     """More came than any answer can be, or not in the form that was asked for."""
+
+
+class LinkShort(LinkGarbled):
+    """A message ended before the bytes that were asked for; what came of it can still be read."""
 
 
 class LinkOverlong(LinkGarbled):

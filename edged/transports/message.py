@@ -26,6 +26,7 @@ from edged.transports.link import (
     LinkGarbled,
     LinkLost,
     LinkOverlong,
+    LinkShort,
     LinkTimeout,
     OpenResource,
     Wake,
@@ -108,12 +109,12 @@ class MessageAnswer:
         """The next ``count`` bytes, for blocks.
 
         Raises:
-            LinkError: as ``more`` does; ``LinkGarbled`` when the message ends before.
+            LinkError: as ``more`` does; ``LinkShort`` when the message ends before.
         """
         deadline = self._clock.monotonic() + timeout_s
         while len(self._bytes) < count:
             if self.has_end:
-                raise LinkGarbled("the answer ended before it was whole")
+                raise LinkShort("the answer ended before it was whole")
             self._wait_for_more(deadline)
         data = bytes(self._bytes[:count])
         del self._bytes[:count]
@@ -122,7 +123,7 @@ class MessageAnswer:
     def _wait_for_more(self, deadline: float) -> None:
         try:
             self._more(deadline)
-        except (LinkTimeout, LinkLost) as ended:
+        except (LinkTimeout, LinkLost, LinkGarbled) as ended:
             ended.came = bytes(self._bytes) + ended.came
             raise
 

@@ -7,9 +7,10 @@ turn can pass to another instrument without a moment's doubt whose bytes come ne
 that is slow to answer gives up its turn every ``READ_SLICE_MS``.
 
 EOI ends a message, whatever line ends are in it. The adapter marks it by a byte behind the message
-(``++eot_enable``), which no text has. A look-alike that has no such byte tells it by its haste: it
-takes the next order at once after EOI, and else only after ``READ_SLICE_MS`` of silence. An
-instrument that asserts no EOI ends its message by its line end and that silence.
+(``++eot_enable``), which no text has, and takes the next order at once. A look-alike that has no
+such byte shows it by its haste: it takes the next order at once after EOI, and else only after
+``READ_SLICE_MS`` of silence. An instrument that asserts no EOI ends its message by its line end
+and that silence.
 
 A connection begins with a mark that was not used before: what comes ahead of it is a greeting of a
 look-alike, or what the adapter kept from an earlier connection. So does one on which something has
@@ -203,7 +204,9 @@ class PrologixLink(MessageLinkBase):
                 ended.came = bytes(stream.buffer)
                 raise
             mark = bytes([self._adapter.mark]) if self._adapter.marks_ends else b""
-        if mark and said.endswith(mark):
+        # A byte of data may be the same; behind that, the adapter waits for more.
+        is_marked = bool(mark) and said.endswith(mark)
+        if is_marked and (self._is_hasty or said[:-1].endswith(self._terminator)):
             self._asserts_eoi = True
             self._answer.add(said[:-1], has_end=True)
         elif said:

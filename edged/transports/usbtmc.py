@@ -141,18 +141,18 @@ class UsbtmcLink(MessageLinkBase):
         asked = (self._chunk_bytes + HEADER_BYTES) // packet * packet + packet
         data = self._get(asked, deadline)
         if len(data) < HEADER_BYTES:
-            raise LinkGarbled("a transfer is shorter than its head")
+            raise LinkGarbled("a transfer is shorter than its head", came=data)
         kind, tag, inverse, size, attributes = struct.unpack("<BBBxLB", data[:9])
         if (kind, tag, inverse) != (MESSAGE_IN, self._tag, ~self._tag & 0xFF):
-            raise LinkGarbled("a transfer belongs to another question")
+            raise LinkGarbled("a transfer belongs to another question", came=data)
         if size > self._chunk_bytes:
-            raise LinkGarbled(f"a transfer announces {size} bytes")
+            raise LinkGarbled(f"a transfer announces {size} bytes", came=data)
         body = data[HEADER_BYTES:]
         try:
             while len(body) < size:
                 body += self._get(asked, deadline)
-        except LinkTimeout as late:
-            late.came = body
+        except (LinkTimeout, LinkLost, LinkGarbled) as ended:
+            ended.came = body
             raise
         self._is_asked = False
         has_end = bool(attributes & END_OF_MESSAGE)
@@ -311,7 +311,7 @@ def _without_padding(body: bytes, size: int, *, has_end: bool) -> bytes:
         return data
     if is_text and len(more) - len(text) <= ALIGNMENT_BYTES:
         return data + text
-    raise LinkGarbled(f"a transfer announces {size} bytes and brings {len(body)}")
+    raise LinkGarbled(f"a transfer announces {size} bytes and brings {len(body)}", came=body)
 
 
 @contextlib.contextmanager

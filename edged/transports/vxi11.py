@@ -47,6 +47,8 @@ LINK_LOST: Final = frozenset({3, 4, 6, 11})
 LAST_FRAGMENT: Final = 0x8000_0000
 READ_BYTES: Final = 1024 * 1024
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
+SMALLEST_WRITE_BYTES: Final = 64
+"""Of a device that does not say how much it takes at once."""
 MARGIN_S: Final = 0.1
 """So much before our own limit the device is asked to give up, and says so in step."""
 CLEAR_WITHIN_S: Final = 0.3
@@ -88,7 +90,7 @@ class Vxi11Link(MessageLinkBase):
                 raise LinkLost(f"no link was created: {vxi11_error(_integer(reply, 0))}")
             self._link_id = _integer(reply, 4)
             self._abort_port = _integer(reply, 8)
-            self._takes_bytes = max(64, min(_integer(reply, 12), READ_BYTES))
+            self._takes_bytes = min(_integer(reply, 12), READ_BYTES) or SMALLEST_WRITE_BYTES
             self._status.opened()
         except LinkError:
             self._hang_up()
@@ -97,21 +99,17 @@ class Vxi11Link(MessageLinkBase):
     def write(self, data: bytes, timeout_s: float) -> None:
         deadline = self._clock.monotonic() + timeout_s
         self._answer.forget()
-        for start in range(0, len(data), self._takes_bytes):
-            piece = data[start : start + self._takes_bytes]
-            is_last = start + self._takes_bytes >= len(data)
-            head = struct.pack(
-                ">iIIii",
-                self._link_id,
-                self._patience_ms(deadline),
-                0,
-                FLAG_END * is_last,
-                len(piece),
-            )
+        while data:
+            piece = data[: self._takes_bytes]
+            flags = FLAG_END * (len(piece) == len(data))
+            patience_ms = self._patience_ms(deadline)
+            head = struct.pack(">iIIii", self._link_id, patience_ms, 0, flags, len(piece))
             reply = self._call(DEVICE_WRITE, head + piece + bytes(-len(piece) % 4), deadline)
             _judge(_integer(reply, 0), "writing")
-            if _integer(reply, 4) < len(piece):
-                raise LinkGarbled("the instrument took a part of what was written")
+            taken = _integer(reply, 4)
+            if not 0 < taken <= len(piece):
+                raise LinkGarbled(f"the instrument took {taken} bytes of {len(piece)}")
+            data = data[taken:]
 
     def pending(self) -> bytes:
         """See ``Link``. A reply to no call means that the connection is out of step."""
@@ -197,10 +195,13 @@ class Vxi11Link(MessageLinkBase):
             if self._is_waiting:
                 ended.came = bytes(self._connected().buffer[READ_HEAD_BYTES:])
             raise
-        data = reply[12 : 12 + _integer(reply, 8)] if len(reply) >= 12 else b""
+        size = _integer(reply, 8) if len(reply) >= 12 else 0
+        data = reply[12 : 12 + size]
+        if len(data) < size:
+            raise LinkGarbled(f"a reply announces {size} bytes and brings {len(data)}", came=data)
         try:
             _judge(_integer(reply, 0), "reading")
-        except (LinkTimeout, LinkLost) as ended:
+        except (LinkTimeout, LinkLost, LinkGarbled) as ended:
             ended.came = data
             raise
         has_end = bool(_integer(reply, 4) & REASON_END)

@@ -30,8 +30,8 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.profiles.authoring.verification import FOLDER, Trial, digest_of, report_name
 from edged.profiles.model import Profile, head_of
-from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import parse_error
+from edged.scpi.kinds import ErrorKind
 from edged.surfaces.rpc.client import RpcClient
 from edged_author.cli.borrowing import (
     Borrowed,

@@ -19,7 +19,7 @@ from edged.profiles.format.commands import is_question
 from edged.profiles.model import Command, ErrorCheck, Parameter, ParameterType, ScalarAnswer
 from edged.profiles.template import parse_template
 from edged.record import record
-from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged.scpi.kinds import AnswerType, ErrorKind
 from edged.scpi.numbers import shortest_text
 from edged_author.importing.declarations import Declaration, DriverReader, Members
 from edged_author.importing.literals import NotLiteralError, shown

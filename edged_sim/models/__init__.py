@@ -1,6 +1,7 @@
 """The simulated instruments, one file each; a file's ``MODEL`` is all that the bench asks of it.
 
-What those of one kind share is in ``families``.
+What those of one kind share is in ``families``, and ``families/sisters`` has the models that differ
+from one with a file only by their ratings.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import pkgutil
 import re
 
 from edged.errors import NotFound
+from edged_sim.models.families.sisters import SISTERS
 from edged_sim.scpi import ModelSpec, ModelState
 
 __all__ = ["load_model", "model_names"]
@@ -19,7 +21,8 @@ __all__ = ["load_model", "model_names"]
 @functools.cache
 def model_names() -> tuple[str, ...]:
     """Every model there is, sorted."""
-    return tuple(sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.ispkg))
+    files = (found.name for found in pkgutil.iter_modules(__path__) if not found.ispkg)
+    return tuple(sorted([*files, *SISTERS]))
 
 
 def load_model(name: str) -> ModelSpec[ModelState]:
@@ -33,5 +36,8 @@ def load_model(name: str) -> ModelSpec[ModelState]:
             f"There is no simulated instrument called {name!r}.",
             remedy=f"There are {', '.join(model_names())}.",
         )
+    sister = SISTERS.get(name)
+    if sister is not None:
+        return sister.spec(load_model(sister.of))
     spec: ModelSpec[ModelState] = importlib.import_module(f"{__name__}.{name}").MODEL
     return spec

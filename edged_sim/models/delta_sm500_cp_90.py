@@ -13,18 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.supply import Supply, SupplyChannel
 from edged_sim.models.families.watchdog import OutputWatchdog
-from edged_sim.scpi import (
-    Dialect,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    SimUnit,
-    Vocabulary,
-    flag,
-)
 
 VOLTS: Final = 500.0
 AMPS: Final = 90.0
@@ -50,7 +41,7 @@ class Channel(SupplyChannel):
 class Sm15k(Supply[Channel]):
     """The state of one unit."""
 
-    def __init__(self, unit: SimUnit) -> None:
+    def __init__(self, unit: scpi.SimUnit) -> None:
         super().__init__({1: Channel(**Channel.wires(unit, 1))})
         self.watchdog = OutputWatchdog(outputs=(self.channel.source,), delay_s=0.0)
         self.watts_limit = WATTS
@@ -86,33 +77,33 @@ def feed(unit: Sm15k, now: float) -> None:
         unit.watchdog.feed(now)
 
 
-def set_volts(unit: Sm15k, call: SimCall) -> None:
+def set_volts(unit: Sm15k, call: scpi.SimCall) -> None:
     """``SOUR:VOLT 5``."""
     unit.channel.set_volts(call.number(0, lowest=0.0, highest=VOLTS), call.now)
 
 
-def set_amps(unit: Sm15k, call: SimCall) -> None:
+def set_amps(unit: Sm15k, call: scpi.SimCall) -> None:
     """``SOUR:CURR 10``."""
     unit.channel.set_amps(call.number(0, lowest=0.0, highest=AMPS), call.now)
 
 
-def measured_volts(unit: Sm15k, call: SimCall) -> str:
+def measured_volts(unit: Sm15k, call: scpi.SimCall) -> str:
     """``MEAS:VOLT?``."""
     return f"{unit.channel.display(call)[0]:.4f}"
 
 
-def measured_amps(unit: Sm15k, call: SimCall) -> str:
+def measured_amps(unit: Sm15k, call: scpi.SimCall) -> str:
     """``MEAS:CURR?``."""
     return f"{unit.channel.display(call)[1]:.4f}"
 
 
-def switch(unit: Sm15k, call: SimCall) -> None:
+def switch(unit: Sm15k, call: scpi.SimCall) -> None:
     """``OUTP ON``."""
     unit.channel.node.advance(call.now)
     unit.channel.source.is_on = call.boolean(0)
 
 
-def work_watchdog(unit: Sm15k, call: SimCall) -> str | None:
+def work_watchdog(unit: Sm15k, call: scpi.SimCall) -> str | None:
     """``SYST:COM:WAT SET,1000``, ``STOP``, ``TEST``; each clears that it has switched off.
 
     ``SET?`` is the time that was set, valid until it runs out.
@@ -130,13 +121,13 @@ def work_watchdog(unit: Sm15k, call: SimCall) -> str | None:
     elif word == "STOP":
         watchdog.disable()
     else:
-        raise ScpiError(-224)
+        raise scpi.ScpiError(-224)
     watchdog.is_tripped = False
     watchdog.feed(call.now)
     return None
 
 
-def ask_watchdog(unit: Sm15k, call: SimCall) -> str:
+def ask_watchdog(unit: Sm15k, call: scpi.SimCall) -> str:
     """``WAT?``: what is left, 0 once after it has switched off, -1 while it is off."""
     watchdog = unit.watchdog
     if watchdog.is_tripped:
@@ -146,9 +137,9 @@ def ask_watchdog(unit: Sm15k, call: SimCall) -> str:
     return "-1" if left_s is None else str(max(1, round(1000 * left_s)))
 
 
-OWN: Final = Settings(say="{:.4f}".format)
+OWN: Final = scpi.Settings(say="{:.4f}".format)
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         ":SOURce:VOLtage": set_volts,
         ":SOURce:VOLTage": set_volts,
@@ -165,7 +156,7 @@ VOCABULARY: Final = Vocabulary(
         # ; kept, and not in the way of this simulation.
         **OWN.number(":SOURce:POWer", "watts_limit", 0.0, WATTS),
         ":OUTPut": switch,
-        ":OUTPut?": lambda u, _c: flag(u.channel.source.is_on),
+        ":OUTPut?": lambda u, _c: scpi.flag(u.channel.source.is_on),
         ":MEASure:VOLtage?": measured_volts,
         ":MEASure:VOLTage?": measured_volts,
         ":MEASure:CURrent?": measured_amps,
@@ -180,11 +171,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="DELTA ELEKTRONIKA B.V.,SM500-CP-90,{serial},H0-P0110",
     serial="{number:012d}",
     first_number=118100470001,
-    dialect=Dialect(error_format="{code},{text}", error_texts={0: "None"}, latency_s=0.002),
+    dialect=scpi.Dialect(error_format="{code},{text}", error_texts={0: "None"}, latency_s=0.002),
     vocabulary=VOCABULARY,
     build=Sm15k,
     on_message=look,

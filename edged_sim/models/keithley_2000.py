@@ -11,25 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.meter import (
     Meter,
     MeterFunction,
     function_words,
     set_auto,
     set_autozero,
-)
-from edged_sim.scpi import (
-    OWN,
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    Settings,
-    SimCall,
-    Vocabulary,
-    below,
-    flag,
-    nearest_at_least,
 )
 
 LOWEST_NPLC: Final = 0.01
@@ -79,7 +67,7 @@ class Keithley2000(Meter):
             "volts": self.node.advance(now).volts,
         }
 
-    def read(self, call: SimCall, now: float) -> float:
+    def read(self, call: scpi.SimCall, now: float) -> float:
         """One reading at ``now``."""
         node = self.node.advance(now)
         match self.function:
@@ -97,48 +85,48 @@ def _number(value: float) -> str:
     return f"{value:+.8E}"
 
 
-def configure(unit: Keithley2000, _call: SimCall, function: str) -> None:
+def configure(unit: Keithley2000, _call: scpi.SimCall, function: str) -> None:
     """``CONF:VOLT:DC``: chooses the function."""
     unit.function = function
 
 
-def set_function(unit: Keithley2000, call: SimCall) -> None:
+def set_function(unit: Keithley2000, call: scpi.SimCall) -> None:
     """``SENS:FUNC 'VOLT:DC'``."""
     names = {"VOLTage:DC": "VOLT:DC", "VOLTage:AC": "VOLT:AC", "CURRent:DC": "CURR:DC"}
     names |= {"CURRent:AC": "CURR:AC", "RESistance": "RES", "FRESistance": "FRES"}
     unit.function = call.choice(0, names)
 
 
-def set_range(unit: Keithley2000, call: SimCall, function: str) -> None:
+def set_range(unit: Keithley2000, call: scpi.SimCall, function: str) -> None:
     """``SENS:VOLT:RANG 955``: the range that holds what is expected; it chooses no more."""
     asked = call.number(0, lowest=0.0, highest=MOST[function])
-    unit.settings[function].range = nearest_at_least(asked, unit.functions[function].ranges)
+    unit.settings[function].range = scpi.nearest_at_least(asked, unit.functions[function].ranges)
     unit.settings[function].is_auto = False
 
 
-def set_nplc(unit: Keithley2000, call: SimCall, function: str) -> None:
+def set_nplc(unit: Keithley2000, call: scpi.SimCall, function: str) -> None:
     """``SENS:VOLT:NPLC``."""
     nplc = call.number(0, lowest=LOWEST_NPLC, highest=HIGHEST_NPLC, default=1.0)
     unit.settings[function].nplc = nplc
 
 
-def take_reading(unit: Keithley2000, call: SimCall) -> Answer:
+def take_reading(unit: Keithley2000, call: scpi.SimCall) -> scpi.Answer:
     """``READ?``: one reading, after the time that it takes."""
-    return Later(unit.reading_s(), lambda now: _number(unit.read(call, now)))
+    return scpi.Later(unit.reading_s(), lambda now: _number(unit.read(call, now)))
 
 
-SETTINGS: Final = Settings(of=lambda u, _c, which: u.settings[which])
+SETTINGS: Final = scpi.Settings(of=lambda u, _c, which: u.settings[which])
 
 EACH: Final = {
     **SETTINGS.switch(":AVERage:STATe", "has_average"),
     **SETTINGS.whole(":AVERage:COUNt", "averages", 1, MOST_AVERAGES),
-    **OWN.choice(":AVERage:TCONtrol", "moves", {"MOVing": "MOV", "REPeat": "REP"}),
+    **scpi.OWN.choice(":AVERage:TCONtrol", "moves", {"MOVing": "MOV", "REPeat": "REP"}),
 }
 RANGED: Final = {
     ":RANGe[:UPPer]": set_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.settings[function].range),
     ":RANGe:AUTO": set_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: flag(u.settings[function].is_auto),
+    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.settings[function].is_auto),
 }
 CLOCKED: Final = {
     ":NPLCycles": set_nplc,
@@ -150,11 +138,11 @@ CLOCKED: Final = {
 def _configurations() -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name, function in FUNCTIONS.items():
-        table |= below(f":CONFigure{function.header}", name, {"": configure})
+        table |= scpi.below(f":CONFigure{function.header}", name, {"": configure})
     return table
 
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         **function_words(
             "[:SENSe]", FUNCTIONS, each=EACH, ranged=RANGED, clocked=CLOCKED, banded={}
@@ -171,11 +159,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="KEITHLEY INSTRUMENTS INC.,MODEL 2000,{serial},A19  /A02",
     serial="{number:07d}",
     first_number=1_103_202,
-    dialect=Dialect(latency_s=0.005),
+    dialect=scpi.Dialect(latency_s=0.005),
     vocabulary=VOCABULARY,
     build=Keithley2000,
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from edged_sim import scpi
 from edged_sim.models.families.keithley_smu import (
     LONGEST_DELAY_S,
     OFF_STATES,
@@ -20,19 +21,6 @@ from edged_sim.models.families.keithley_smu import (
     keithley_words,
 )
 from edged_sim.models.families.source import LINE_CYCLE_S, switch
-from edged_sim.scpi import (
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    Vocabulary,
-    below,
-    flag,
-    nearest_at_least,
-)
 
 NOT_A_NUMBER: Final = 9.91e37
 RANGES: Final = {
@@ -86,7 +74,7 @@ class Smu2400(KeithleySmu):
         self.delay_s = 0.0
         self.averages, self.has_average = 10, False
 
-    def read(self, call: SimCall, now: float) -> str:
+    def read(self, call: scpi.SimCall, now: float) -> str:
         """The elements of one reading."""
         out = self.output
         volts, amps = out.measure(now, call.random)
@@ -106,12 +94,12 @@ class Smu2400(KeithleySmu):
         return ",".join(_number(values[element]) for element in self.elements)
 
 
-def set_mode(_unit: Smu2400, call: SimCall) -> None:
+def set_mode(_unit: Smu2400, call: scpi.SimCall) -> None:
     """``:SOUR:VOLT:MODE FIX``; sweeps and lists are not simulated."""
     call.choice(0, {"FIXed": "FIX"})
 
 
-def set_amps_limit(unit: Smu2400, call: SimCall) -> None:
+def set_amps_limit(unit: Smu2400, call: scpi.SimCall) -> None:
     """``:SENS:CURR:PROT``."""
     amps = call.number(0, lowest=-unit.highest_a, highest=unit.highest_a, default=105e-6, unit="A")
     unit.check_envelope(unit.output.volts, amps)
@@ -119,7 +107,7 @@ def set_amps_limit(unit: Smu2400, call: SimCall) -> None:
     unit.output.apply(call.now)
 
 
-def set_volts_limit(unit: Smu2400, call: SimCall) -> None:
+def set_volts_limit(unit: Smu2400, call: scpi.SimCall) -> None:
     """``:SENS:VOLT:PROT``."""
     volts = call.number(0, lowest=-unit.highest_v, highest=unit.highest_v, default=21.0, unit="V")
     unit.check_envelope(volts, unit.output.amps)
@@ -127,84 +115,79 @@ def set_volts_limit(unit: Smu2400, call: SimCall) -> None:
     unit.output.apply(call.now)
 
 
-def set_functions(unit: Smu2400, call: SimCall) -> None:
+def set_functions(unit: Smu2400, call: scpi.SimCall) -> None:
     """``:SENS:FUNC "VOLT","CURR"``: quoted; without concurrency the last one counts."""
     if any(raw[:1] not in ("'", '"') for raw in call.arguments) or not call.arguments:
-        raise ScpiError(-104)
+        raise scpi.ScpiError(-104)
     wanted = [call.choice(place, FUNCTION_NAMES) for place in range(len(call.arguments))]
     unit.functions = set(wanted) if unit.is_concurrent else {wanted[-1]}
 
 
-def functions(unit: Smu2400, _call: SimCall) -> str:
+def functions(unit: Smu2400, _call: scpi.SimCall) -> str:
     """``:SENS:FUNC?`` → ``"VOLT:DC","CURR:DC"``."""
     names = {"VOLT": '"VOLT:DC"', "CURR": '"CURR:DC"', "RES": '"RES"'}
     return ",".join(text for name, text in names.items() if name in unit.functions)
 
 
-def set_nplc(unit: Smu2400, call: SimCall) -> None:
+def set_nplc(unit: Smu2400, call: scpi.SimCall) -> None:
     """``:SENS:CURR:NPLC``: one value for all functions."""
     unit.nplc = call.number(0, lowest=0.01, highest=10.0, default=1.0)
 
 
-def set_sense_range(unit: Smu2400, call: SimCall, function: str) -> None:
+def set_sense_range(unit: Smu2400, call: scpi.SimCall, function: str) -> None:
     """``:SENS:CURR:RANG``: not beyond compliance."""
     steps = unit.ranges[function]
     highest = steps[-1] * OVER_RANGE
     asked = abs(call.number(0, lowest=-highest, highest=highest, default=steps[-1]))
-    unit.sense_ranges[function] = nearest_at_least(asked / OVER_RANGE, steps)
+    unit.sense_ranges[function] = scpi.nearest_at_least(asked / OVER_RANGE, steps)
     unit.is_sense_auto[function] = False
 
 
-def set_sense_auto(unit: Smu2400, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:RANG:AUTO``."""
-    unit.is_sense_auto[function] = call.boolean(0)
-
-
-def set_elements(unit: Smu2400, call: SimCall) -> None:
+def set_elements(unit: Smu2400, call: scpi.SimCall) -> None:
     """``:FORM:ELEM VOLT,CURR,STAT``: the order is the instrument's own."""
     wanted = {call.choice(place, ELEMENT_NAMES) for place in range(len(call.arguments))}
     if not wanted:
-        raise ScpiError(-109)
+        raise scpi.ScpiError(-109)
     unit.elements = tuple(element for element in ELEMENTS if element in wanted)
 
 
-def take_readings(unit: Smu2400, call: SimCall) -> Answer:
+def take_readings(unit: Smu2400, call: scpi.SimCall) -> scpi.Answer:
     """``:READ?``: error +802 and silence while the output is off."""
     if not unit.output.is_on:
-        raise ScpiError(OUTPUT_IS_OFF, "Output is off")
+        raise scpi.ScpiError(OUTPUT_IS_OFF, "Output is off")
     return _readings(unit, call)
 
 
-def measure(unit: Smu2400, call: SimCall) -> Answer:
+def measure(unit: Smu2400, call: scpi.SimCall) -> scpi.Answer:
     """``:MEAS?``: the trap; it switches the output on, and leaves it on."""
     unit.output.switch(is_on=True, now=call.now)
     return _readings(unit, call)
 
 
-def _readings(unit: Smu2400, call: SimCall) -> Answer:
+def _readings(unit: Smu2400, call: scpi.SimCall) -> scpi.Answer:
     count = unit.arms * unit.triggers
     each_s = unit.nplc * LINE_CYCLE_S * (unit.averages if unit.has_average else 1) + unit.delay_s
 
     def finish(now: float) -> str:
         return ",".join(unit.read(call, now) for _ in range(count))
 
-    return Later(each_s * count, finish)
+    return scpi.Later(each_s * count, finish)
 
 
-def set_arms(unit: Smu2400, call: SimCall) -> None:
+def set_arms(unit: Smu2400, call: scpi.SimCall) -> None:
     """``:ARM:COUN``."""
     unit.arms = _count(call, unit.triggers)
 
 
-def set_triggers(unit: Smu2400, call: SimCall) -> None:
+def set_triggers(unit: Smu2400, call: scpi.SimCall) -> None:
     """``:TRIG:COUN``."""
     unit.triggers = _count(call, unit.arms)
 
 
-def _count(call: SimCall, other: int) -> int:
+def _count(call: scpi.SimCall, other: int) -> int:
     count = call.whole(0, lowest=1, highest=MOST_TRIGGERS)
     if count * other > MOST_TRIGGERS:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     return count
 
 
@@ -215,15 +198,14 @@ def _number(value: float) -> str:
 SENSE_WORDS: Final = {
     ":RANGe[:UPPer]": set_sense_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.sense_ranges[function]),
-    ":RANGe:AUTO": set_sense_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: flag(u.is_sense_auto[function]),
+    **scpi.OWN.switch(":RANGe:AUTO", "is_sense_auto"),
     ":NPLCycles": lambda u, c, _function: set_nplc(u, c),
     ":NPLCycles?": lambda u, _c, _function: f"{u.nplc:.2f}",
 }
 
-OWN: Final = Settings(say="{:.5f}".format)
+OWN: Final = scpi.Settings(say="{:.5f}".format)
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         **keithley_words(_number),
         ":SOURce<n>:VOLTage:MODE": set_mode,
@@ -242,12 +224,12 @@ VOCABULARY: Final = Vocabulary(
         **OWN.switch("[:SENSe<n>]:FUNCtion:CONCurrent", "is_concurrent"),
         **OWN.whole("[:SENSe<n>]:AVERage:COUNt", "averages", 1, 100),
         **OWN.switch("[:SENSe<n>]:AVERage[:STATe]", "has_average"),
-        **below("[:SENSe<n>]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
-        **below("[:SENSe<n>]:CURRent[:DC]", "CURR", SENSE_WORDS),
+        **scpi.below("[:SENSe<n>]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
+        **scpi.below("[:SENSe<n>]:CURRent[:DC]", "CURR", SENSE_WORDS),
         ":FORMat:ELEMents": set_elements,
         ":FORMat:ELEMents?": lambda u, _c: ",".join(u.elements),
         ":OUTPut<n>[:STATe]": switch,
-        ":OUTPut<n>[:STATe]?": lambda u, _c: flag(u.output.is_on),
+        ":OUTPut<n>[:STATe]?": lambda u, _c: scpi.flag(u.output.is_on),
         **OWN.choice(":OUTPut<n>:SMODe", "off_state", OFF_STATES),
         ":READ?": take_readings,
         ":MEASure?": measure,
@@ -262,11 +244,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="KEITHLEY INSTRUMENTS INC.,MODEL 2400,{serial},C30 Mar 17 2006 09:29:29/A02 /K/J",
     serial="{number:07d}",
     first_number=1234567,
-    dialect=Dialect(error_format='{code},"{text}"', latency_s=0.003),
+    dialect=scpi.Dialect(error_format='{code},"{text}"', latency_s=0.003),
     vocabulary=VOCABULARY,
     build=Smu2400,
 )

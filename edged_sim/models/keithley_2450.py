@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from edged_sim import scpi
 from edged_sim.models.families.keithley_smu import (
     LONGEST_DELAY_S,
     OFF_STATES,
@@ -22,20 +23,6 @@ from edged_sim.models.families.keithley_smu import (
     keithley_words,
 )
 from edged_sim.models.families.source import LINE_CYCLE_S, switch
-from edged_sim.scpi import (
-    OWN,
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    Vocabulary,
-    below,
-    flag,
-    nearest_at_least,
-)
 
 NOT_A_NUMBER: Final = 9.9e37
 RANGES: Final = {
@@ -100,7 +87,7 @@ class Smu2450(KeithleySmu):
         self.count = 1
         self.buffer: deque[Reading] = deque(maxlen=MOST_READINGS)
 
-    def read(self, call: SimCall, now: float) -> Reading:
+    def read(self, call: scpi.SimCall, now: float) -> Reading:
         """As many measurements into the buffer as are set; the last of them."""
         out = self.output
         is_limited = out.is_in_compliance(now)
@@ -120,7 +107,7 @@ class Smu2450(KeithleySmu):
         return self.buffer[-1]
 
 
-def set_amps_limit(unit: Smu2450, call: SimCall) -> None:
+def set_amps_limit(unit: Smu2450, call: scpi.SimCall) -> None:
     """``:SOUR:VOLT:ILIM``."""
     amps = call.number(0, lowest=1e-9, highest=unit.highest_a, default=105e-6, unit="A")
     unit.check_envelope(unit.output.volts, amps)
@@ -128,7 +115,7 @@ def set_amps_limit(unit: Smu2450, call: SimCall) -> None:
     unit.output.apply(call.now)
 
 
-def set_volts_limit(unit: Smu2450, call: SimCall) -> None:
+def set_volts_limit(unit: Smu2450, call: scpi.SimCall) -> None:
     """``:SOUR:CURR:VLIM``."""
     volts = call.number(0, lowest=0.02, highest=unit.highest_v, default=21.0, unit="V")
     unit.check_envelope(volts, unit.output.amps)
@@ -136,37 +123,22 @@ def set_volts_limit(unit: Smu2450, call: SimCall) -> None:
     unit.output.apply(call.now)
 
 
-def set_delay(unit: Smu2450, call: SimCall, function: str) -> None:
-    """``:SOUR:VOLT:DEL``."""
-    unit.delay_s[function] = call.number(0, lowest=0.0, highest=LONGEST_DELAY_S, unit="S")
-
-
-def set_off_state(unit: Smu2450, call: SimCall, function: str) -> None:
-    """``:OUTP:VOLT:SMOD``."""
-    unit.off_state[function] = call.choice(0, OFF_STATES)
-
-
-def set_read_back(unit: Smu2450, call: SimCall, function: str) -> None:
-    """``:SOUR:VOLT:READ:BACK``."""
-    unit.reads_back[function] = call.boolean(0)
-
-
-def set_sensed(unit: Smu2450, call: SimCall) -> None:
+def set_sensed(unit: Smu2450, call: scpi.SimCall) -> None:
     """``:SENS:FUNC "CURR"``: quoted, and one at a time."""
     if not call.has(0) or call.arguments[0][0] not in "\"'":
-        raise ScpiError(-104)
+        raise scpi.ScpiError(-104)
     unit.sensed = call.choice(0, SENSED_NAMES)
 
 
-def set_sense_range(unit: Smu2450, call: SimCall, function: str) -> None:
+def set_sense_range(unit: Smu2450, call: scpi.SimCall, function: str) -> None:
     """``:SENS:CURR:RANG``."""
     sense = unit.sense[function]
     steps = RANGES[function]
     asked = abs(call.number(0, lowest=-sense.highest, highest=sense.highest, default=steps[-1]))
-    sense.range, sense.is_auto = nearest_at_least(asked / OVER_RANGE, steps), False
+    sense.range, sense.is_auto = scpi.nearest_at_least(asked / OVER_RANGE, steps), False
 
 
-def take_reading(unit: Smu2450, call: SimCall) -> Answer:
+def take_reading(unit: Smu2450, call: scpi.SimCall) -> scpi.Answer:
     """``:READ? "defbuffer1",SOUR,READ``: the last of the readings that it takes."""
     elements = _elements(call, 1)
     sense = unit.sense[unit.sensed]
@@ -175,12 +147,12 @@ def take_reading(unit: Smu2450, call: SimCall) -> Answer:
     def finish(now: float) -> str:
         return _told([unit.read(call, now)], elements)
 
-    return Later(each_s * unit.count + unit.delay_s[unit.function], finish)
+    return scpi.Later(each_s * unit.count + unit.delay_s[unit.function], finish)
 
 
-def _elements(call: SimCall, first: int) -> Sequence[str]:
+def _elements(call: scpi.SimCall, first: int) -> Sequence[str]:
     if call.has(0) and first == 1 and call.text(0).lower() != BUFFER:
-        raise ScpiError(-224)
+        raise scpi.ScpiError(-224)
     names = {"SOURce": "SOUR", "READing": "READ", "RELative": "REL", "STATus": "STAT"}
     given = [call.choice(place, names) for place in range(first, len(call.arguments))]
     return given or ["READ"]
@@ -199,18 +171,18 @@ def _told(readings: Sequence[Reading], elements: Sequence[str]) -> str:
     )
 
 
-def trace_data(unit: Smu2450, call: SimCall) -> str:
+def trace_data(unit: Smu2450, call: scpi.SimCall) -> str:
     """``:TRAC:DATA? 1,10,"defbuffer1",SOUR,READ``."""
     first = call.whole(0, lowest=1, highest=MOST_READINGS)
     last = call.whole(1, lowest=1, highest=MOST_READINGS)
     if call.has(2) and call.text(2).lower() != BUFFER:
-        raise ScpiError(-224)
+        raise scpi.ScpiError(-224)
     if first > last or last > len(unit.buffer):
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
     return _told(list(unit.buffer)[first - 1 : last], _elements(call, 3))
 
 
-def set_language(_unit: Smu2450, call: SimCall) -> None:
+def set_language(_unit: Smu2450, call: scpi.SimCall) -> None:
     """``*LANG TSP``: counts after the next power-up, which does not come here."""
     call.choice(0, {"SCPI": "", "TSP": "", "SCPI2400": ""})
 
@@ -219,13 +191,12 @@ def _number(value: float) -> str:
     return f"{value:.6E}"
 
 
+NUMBER: Final = scpi.Settings(say=_number)
 SOURCE_WORDS: Final = {
-    ":DELay": set_delay,
-    ":DELay?": lambda u, _c, function: _number(u.delay_s[function]),
-    ":READ:BACK": set_read_back,
-    ":READ:BACK?": lambda u, _c, function: flag(u.reads_back[function]),
+    **NUMBER.number(":DELay", "delay_s", 0.0, LONGEST_DELAY_S, unit="S"),
+    **scpi.OWN.switch(":READ:BACK", "reads_back"),
 }
-SENSE: Final = Settings(of=lambda u, _c, which: u.sense[which], say=_number)
+SENSE: Final = scpi.Settings(of=lambda u, _c, which: u.sense[which], say=_number)
 
 SENSE_WORDS: Final = {
     ":RANGe[:UPPer]": set_sense_range,
@@ -238,11 +209,10 @@ SENSE_WORDS: Final = {
     **SENSE.switch(":AVERage[:STATe]", "has_average"),
 }
 OFF_WORDS: Final = {
-    ":SMODe": set_off_state,
-    ":SMODe?": lambda u, _c, function: u.off_state[function],
+    **scpi.OWN.choice(":SMODe", "off_state", OFF_STATES),
 }
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         "*LANG": set_language,
         "*LANG?": lambda _u, _c: "SCPI",
@@ -253,18 +223,18 @@ VOCABULARY: Final = Vocabulary(
         ":SOURce<n>:CURRent:VLIMit[:LEVel]": set_volts_limit,
         ":SOURce<n>:CURRent:VLIMit[:LEVel]?": lambda u, _c: _number(u.output.volts_limit),
         ":SOURce<n>:CURRent:VLIMit[:LEVel]:TRIPped?": lambda u, c: u.tripped(c, is_current=True),
-        **below(":SOURce<n>:VOLTage", "VOLT", SOURCE_WORDS),
-        **below(":SOURce<n>:CURRent", "CURR", SOURCE_WORDS),
+        **scpi.below(":SOURce<n>:VOLTage", "VOLT", SOURCE_WORDS),
+        **scpi.below(":SOURce<n>:CURRent", "CURR", SOURCE_WORDS),
         "[:SENSe]:FUNCtion[:ON]": set_sensed,
         "[:SENSe]:FUNCtion[:ON]?": lambda u, _c: f'"{SENSED_ANSWERS[u.sensed]}"',
-        **OWN.whole("[:SENSe]:COUNt", "count", 1, MOST_READINGS),
-        **below("[:SENSe]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
-        **below("[:SENSe]:CURRent[:DC]", "CURR", SENSE_WORDS),
-        **below("[:SENSe]:RESistance[:DC]", "RES", SENSE_WORDS),
+        **scpi.OWN.whole("[:SENSe]:COUNt", "count", 1, MOST_READINGS),
+        **scpi.below("[:SENSe]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
+        **scpi.below("[:SENSe]:CURRent[:DC]", "CURR", SENSE_WORDS),
+        **scpi.below("[:SENSe]:RESistance[:DC]", "RES", SENSE_WORDS),
         ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        **below(":OUTPut:VOLTage", "VOLT", OFF_WORDS),
-        **below(":OUTPut:CURRent", "CURR", OFF_WORDS),
+        ":OUTPut[:STATe]?": lambda u, _c: scpi.flag(u.output.is_on),
+        **scpi.below(":OUTPut:VOLTage", "VOLT", OFF_WORDS),
+        **scpi.below(":OUTPut:CURRent", "CURR", OFF_WORDS),
         ":READ?": take_reading,
         ":TRACe:DATA?": trace_data,
         ":TRACe:ACTual?": lambda u, _c: str(len(u.buffer)),
@@ -274,11 +244,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="KEITHLEY INSTRUMENTS,MODEL 2450,{serial},1.6.4c",
     serial="{number:08d}",
     first_number=1419966,
-    dialect=Dialect(error_format='{code},"{text}"', latency_s=0.002),
+    dialect=scpi.Dialect(error_format='{code},"{text}"', latency_s=0.002),
     vocabulary=VOCABULARY,
     build=Smu2450,
 )

@@ -11,17 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.source import SourceUnit, switch
-from edged_sim.scpi import (
-    OWN,
-    Dialect,
-    ModelSpec,
-    ScpiError,
-    SimCall,
-    Vocabulary,
-    flag,
-    nearest_at_least,
-)
 
 MOST_A, MOST_V = 0.105, 105.0
 OVER_RANGE: Final = 1.05
@@ -60,76 +51,46 @@ class K6221(SourceUnit):
     def may_set(self) -> None:
         """Raises while a wave is armed."""
         if self.is_armed:
-            raise ScpiError(-221)
+            raise scpi.ScpiError(-221)
 
 
-def set_amps(unit: K6221, call: SimCall) -> None:
+def set_amps(unit: K6221, call: scpi.SimCall) -> None:
     """``:SOUR:CURR``."""
     amps = call.number(0, lowest=-MOST_A, highest=MOST_A, default=0.0, unit="A")
     unit.may_set()
     if unit.is_auto:
-        unit.range = nearest_at_least(abs(amps) / OVER_RANGE, RANGES)
+        unit.range = scpi.nearest_at_least(abs(amps) / OVER_RANGE, RANGES)
     elif abs(amps) > unit.range * OVER_RANGE:
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
     unit.output.amps = amps
     unit.output.apply(call.now)
 
 
-def set_limit(unit: K6221, call: SimCall) -> None:
+def set_limit(unit: K6221, call: scpi.SimCall) -> None:
     """``:SOUR:CURR:COMP``."""
     unit.output.volts_limit = call.number(0, lowest=0.1, highest=MOST_V, default=10.0, unit="V")
     unit.output.apply(call.now)
 
 
-def set_range(unit: K6221, call: SimCall) -> None:
+def set_range(unit: K6221, call: scpi.SimCall) -> None:
     """``:SOUR:CURR:RANG``."""
     asked = abs(call.number(0, lowest=-MOST_A, highest=MOST_A, default=0.1, unit="A"))
-    unit.range, unit.is_auto = nearest_at_least(asked / OVER_RANGE, RANGES), False
+    unit.range, unit.is_auto = scpi.nearest_at_least(asked / OVER_RANGE, RANGES), False
 
 
-def set_auto(unit: K6221, call: SimCall) -> None:
-    """``:SOUR:CURR:RANG:AUTO``."""
-    unit.is_auto = call.boolean(0)
-
-
-def set_filter(unit: K6221, call: SimCall) -> None:
-    """``:SOUR:CURR:FILT``."""
-    unit.has_filter = call.boolean(0)
-
-
-def set_form(unit: K6221, call: SimCall) -> None:
+def set_form(unit: K6221, call: scpi.SimCall) -> None:
     """``:SOUR:WAVE:FUNC SIN``."""
     form = call.choice(0, FORMS)
     unit.may_set()
     unit.form = form
 
 
-def set_hertz(unit: K6221, call: SimCall) -> None:
-    """``:SOUR:WAVE:FREQ``."""
-    unit.hertz = call.number(0, lowest=1e-3, highest=1e5, unit="HZ")
-
-
-def set_peak(unit: K6221, call: SimCall) -> None:
-    """``:SOUR:WAVE:AMPL``."""
-    unit.peak = call.number(0, lowest=2e-12, highest=MOST_A, unit="A")
-
-
-def set_offset(unit: K6221, call: SimCall) -> None:
-    """``:SOUR:WAVE:OFFS``."""
-    unit.offset = call.number(0, lowest=-MOST_A, highest=MOST_A, unit="A")
-
-
-def set_duty(unit: K6221, call: SimCall) -> None:
-    """``:SOUR:WAVE:DCYC``."""
-    unit.duty = call.number(0, lowest=0.0, highest=100.0)
-
-
-def set_ranging(unit: K6221, call: SimCall) -> None:
+def set_ranging(unit: K6221, call: scpi.SimCall) -> None:
     """``:SOUR:WAVE:RANG BEST``."""
     unit.is_best = call.choice(0, {"BEST": True, "FIXed": False})
 
 
-def set_duration(unit: K6221, call: SimCall) -> None:
+def set_duration(unit: K6221, call: scpi.SimCall) -> None:
     """``:SOUR:WAVE:DUR:TIME``."""
     if call.text(0).upper() == "INF":
         unit.seconds = "INF"
@@ -137,23 +98,23 @@ def set_duration(unit: K6221, call: SimCall) -> None:
     unit.seconds = _number(call.number(0, lowest=100e-9, highest=LONGEST_S, unit="S"))
 
 
-def arm(unit: K6221, call: SimCall) -> None:
+def arm(unit: K6221, call: scpi.SimCall) -> None:
     """``:SOUR:WAVE:ARM``: the output is on from then on."""
     if unit.peak + abs(unit.offset) > MOST_A:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.is_armed = True
     unit.output.amps = unit.offset
     unit.output.switch(is_on=True, now=call.now)
 
 
-def start(unit: K6221, _call: SimCall) -> None:
+def start(unit: K6221, _call: scpi.SimCall) -> None:
     """``:SOUR:WAVE:INIT``."""
     if not unit.is_armed:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.is_swinging = True
 
 
-def abort(unit: K6221, _call: SimCall) -> None:
+def abort(unit: K6221, _call: scpi.SimCall) -> None:
     """``:SOUR:WAVE:ABOR``: no error where there is nothing to abort."""
     unit.is_armed = unit.is_swinging = False
 
@@ -165,7 +126,9 @@ def _number(value: float) -> str:
 CURRENT: Final = ":SOURce:CURRent"
 WAVE: Final = ":SOURce:WAVE"
 
-VOCABULARY: Final = Vocabulary(
+WAVES: Final = scpi.Settings(say=_number)
+
+VOCABULARY: Final = scpi.Vocabulary(
     {
         f"{CURRENT}[:LEVel][:IMMediate][:AMPLitude]": set_amps,
         f"{CURRENT}[:LEVel][:IMMediate][:AMPLitude]?": lambda u, _c: _number(u.output.amps),
@@ -173,41 +136,35 @@ VOCABULARY: Final = Vocabulary(
         f"{CURRENT}:COMPliance?": lambda u, _c: _number(u.output.volts_limit),
         f"{CURRENT}:RANGe": set_range,
         f"{CURRENT}:RANGe?": lambda u, _c: _number(u.range),
-        f"{CURRENT}:RANGe:AUTO": set_auto,
-        f"{CURRENT}:RANGe:AUTO?": lambda u, _c: flag(u.is_auto),
-        f"{CURRENT}:FILTer[:STATe]": set_filter,
-        f"{CURRENT}:FILTer[:STATe]?": lambda u, _c: flag(u.has_filter),
+        **WAVES.switch(f"{CURRENT}:RANGe:AUTO", "is_auto"),
+        **WAVES.switch(f"{CURRENT}:FILTer[:STATe]", "has_filter"),
         f"{WAVE}:FUNCtion": set_form,
         f"{WAVE}:FUNCtion?": lambda u, _c: u.form,
-        f"{WAVE}:FREQuency": set_hertz,
-        f"{WAVE}:FREQuency?": lambda u, _c: _number(u.hertz),
-        f"{WAVE}:AMPLitude": set_peak,
-        f"{WAVE}:AMPLitude?": lambda u, _c: _number(u.peak),
-        f"{WAVE}:OFFSet": set_offset,
-        f"{WAVE}:OFFSet?": lambda u, _c: _number(u.offset),
-        f"{WAVE}:DCYCle": set_duty,
-        f"{WAVE}:DCYCle?": lambda u, _c: _number(u.duty),
+        **WAVES.number(f"{WAVE}:FREQuency", "hertz", 0.001, 100000.0, unit="HZ"),
+        **WAVES.number(f"{WAVE}:AMPLitude", "peak", 2e-12, MOST_A, unit="A"),
+        **WAVES.number(f"{WAVE}:OFFSet", "offset", -MOST_A, MOST_A, unit="A"),
+        **WAVES.number(f"{WAVE}:DCYCle", "duty", 0.0, 100.0),
         f"{WAVE}:RANGing": set_ranging,
         f"{WAVE}:RANGing?": lambda u, _c: "BEST" if u.is_best else "FIX",
         f"{WAVE}:DURation:TIME": set_duration,
         f"{WAVE}:DURation:TIME?": lambda u, _c: u.seconds,
         f"{WAVE}:ARM": arm,
-        f"{WAVE}:ARM?": lambda u, _c: flag(u.is_armed),
+        f"{WAVE}:ARM?": lambda u, _c: scpi.flag(u.is_armed),
         f"{WAVE}:INITiate": start,
         f"{WAVE}:ABORt": abort,
         ":SOURce:SWEep:ABORt": lambda _u, _c: None,
         ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        **OWN.switch(":OUTPut:LTEarth", "is_earthed"),
+        ":OUTPut[:STATe]?": lambda u, _c: scpi.flag(u.output.is_on),
+        **scpi.OWN.switch(":OUTPut:LTEarth", "is_earthed"),
         ":OUTPut:INTerlock:TRIPped?": lambda _u, _c: "1",
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="KEITHLEY INSTRUMENTS INC.,MODEL 6221,{serial},D04  /700x",
     serial="{number:07d}",
     first_number=4_559_777,
-    dialect=Dialect(error_format='{code},"{text}"', latency_s=0.002),
+    dialect=scpi.Dialect(error_format='{code},"{text}"', latency_s=0.002),
     vocabulary=VOCABULARY,
     build=K6221,
 )

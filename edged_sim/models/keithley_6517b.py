@@ -11,20 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.source import LINE_CYCLE_S, SourceUnit, switch
-from edged_sim.scpi import (
-    OWN,
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    SimCall,
-    Vocabulary,
-    below,
-    flag,
-    nearest_at_least,
-)
 
 OVERFLOW: Final = 9.9e37
 SOURCE_RANGES: Final = (100.0, 1000.0)
@@ -66,7 +54,7 @@ class K6517b(SourceUnit):
             "has_check": self.has_check,
         }
 
-    def value(self, call: SimCall, now: float) -> float:
+    def value(self, call: scpi.SimCall, now: float) -> float:
         """One reading of the present function."""
         volts, amps = self.output.measure(now, call.random)
         values = {"VOLT": volts, "CURR": amps, "RES": volts / amps if amps else OVERFLOW}
@@ -75,7 +63,7 @@ class K6517b(SourceUnit):
         most = steps[-1] if self.is_auto[self.measured] else self.range[self.measured]
         return value if abs(value) <= most * OVER_RANGE else OVERFLOW
 
-    def read(self, call: SimCall, now: float) -> str:
+    def read(self, call: scpi.SimCall, now: float) -> str:
         """A reading as it is told."""
         self.readings += 1
         value = f"{self.value(call, now):+.6E}"
@@ -84,101 +72,90 @@ class K6517b(SourceUnit):
         return f"{value}{UNITS[self.measured]},{now:+015.6f}secs,+{self.readings:05d}RDNG#"
 
 
-def set_volts(unit: K6517b, call: SimCall) -> None:
+def set_volts(unit: K6517b, call: scpi.SimCall) -> None:
     """``:SOUR:VOLT``: within its range."""
     volts = call.number(0, lowest=-1000.0, highest=1000.0, default=0.0, unit="V")
     if abs(volts) > unit.source_range:
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
     unit.output.volts = volts
     unit.output.apply(call.now)
 
 
-def set_source_range(unit: K6517b, call: SimCall) -> None:
+def set_source_range(unit: K6517b, call: scpi.SimCall) -> None:
     """``:SOUR:VOLT:RANG``: a level that it does not hold comes down."""
     asked = abs(call.number(0, lowest=-1000.0, highest=1000.0, unit="V"))
-    unit.source_range = nearest_at_least(asked, SOURCE_RANGES)
+    unit.source_range = scpi.nearest_at_least(asked, SOURCE_RANGES)
     most = unit.source_range
     unit.output.volts = max(-most, min(most, unit.output.volts))
     unit.output.apply(call.now)
 
 
-def set_function(unit: K6517b, call: SimCall) -> None:
+def set_function(unit: K6517b, call: scpi.SimCall) -> None:
     """``:SENS:FUNC 'CURR'``: quoted."""
     if not call.has(0) or call.arguments[0][0] not in "\"'":
-        raise ScpiError(-104)
+        raise scpi.ScpiError(-104)
     names = {**NAMES, **{f"{name}:DC": short for name, short in NAMES.items()}}
     unit.measured = call.choice(0, names)
 
 
-def set_elements(unit: K6517b, call: SimCall) -> None:
+def set_elements(unit: K6517b, call: scpi.SimCall) -> None:
     """``:FORM:ELEM READ``."""
     names = {"READing": "READ", "TSTamp": "TST", "RNUMber": "RNUM", "UNITs": "UNIT"}
     chosen = [call.choice(place, names) for place in range(len(call.arguments))]
     unit.is_bare = chosen == ["READ"]
 
 
-def set_range(unit: K6517b, call: SimCall, function: str) -> None:
+def set_range(unit: K6517b, call: scpi.SimCall, function: str) -> None:
     """``:SENS:CURR:RANG``."""
     steps = RANGES[function]
     asked = abs(call.number(0, lowest=-steps[-1] * OVER_RANGE, highest=steps[-1] * OVER_RANGE))
-    unit.range[function] = nearest_at_least(asked / OVER_RANGE, steps)
+    unit.range[function] = scpi.nearest_at_least(asked / OVER_RANGE, steps)
     unit.is_auto[function] = False
 
 
-def set_auto(unit: K6517b, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:RANG:AUTO``."""
-    unit.is_auto[function] = call.boolean(0)
-
-
-def set_nplc(unit: K6517b, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:NPLC``."""
-    unit.nplc[function] = call.number(0, lowest=0.01, highest=10.0, default=1.0)
-
-
-def read(unit: K6517b, call: SimCall) -> Answer:
+def read(unit: K6517b, call: scpi.SimCall) -> scpi.Answer:
     """``:READ?``."""
-    return Later(unit.nplc[unit.measured] * LINE_CYCLE_S, lambda now: unit.read(call, now))
+    return scpi.Later(unit.nplc[unit.measured] * LINE_CYCLE_S, lambda now: unit.read(call, now))
 
 
 def _number(value: float) -> str:
     return f"{value:+.6E}"
 
 
+NUMBER: Final = scpi.Settings(say=_number)
 SENSE_WORDS: Final = {
     ":RANGe[:UPPer]": set_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.range[function]),
-    ":RANGe:AUTO": set_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: flag(u.is_auto[function]),
-    ":NPLCycles": set_nplc,
-    ":NPLCycles?": lambda u, _c, function: _number(u.nplc[function]),
+    **scpi.OWN.switch(":RANGe:AUTO", "is_auto"),
+    **NUMBER.number(":NPLCycles", "nplc", 0.01, 10.0, default=1.0),
 }
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         ":SOURce:VOLTage[:LEVel][:IMMediate][:AMPLitude]": set_volts,
         ":SOURce:VOLTage[:LEVel][:IMMediate][:AMPLitude]?": lambda u, _c: _number(u.output.volts),
         ":SOURce:VOLTage:RANGe": set_source_range,
         ":SOURce:VOLTage:RANGe?": lambda u, _c: _number(u.source_range),
-        ":SOURce:CURRent:LIMit[:STATe]?": lambda u, c: flag(u.output.is_in_compliance(c.now)),
+        ":SOURce:CURRent:LIMit[:STATe]?": lambda u, c: scpi.flag(u.output.is_in_compliance(c.now)),
         ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        **OWN.switch(":SYSTem:ZCHeck[:STATe]", "has_check"),
-        **OWN.switch(":SYSTem:ZCORrect[:STATe]", "is_corrected"),
+        ":OUTPut[:STATe]?": lambda u, _c: scpi.flag(u.output.is_on),
+        **scpi.OWN.switch(":SYSTem:ZCHeck[:STATe]", "has_check"),
+        **scpi.OWN.switch(":SYSTem:ZCORrect[:STATe]", "is_corrected"),
         "[:SENSe]:FUNCtion": set_function,
         "[:SENSe]:FUNCtion?": lambda u, _c: f'"{u.measured}:DC"',
-        **below("[:SENSe]:CURRent[:DC]", "CURR", SENSE_WORDS),
-        **below("[:SENSe]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
-        **below("[:SENSe]:RESistance", "RES", SENSE_WORDS),
+        **scpi.below("[:SENSe]:CURRent[:DC]", "CURR", SENSE_WORDS),
+        **scpi.below("[:SENSe]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
+        **scpi.below("[:SENSe]:RESistance", "RES", SENSE_WORDS),
         ":FORMat:ELEMents": set_elements,
         ":READ?": read,
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="KEITHLEY INSTRUMENTS INC.,MODEL 6517B,{serial},A13/700X",
     serial="{number:07d}",
     first_number=4_096_271,
-    dialect=Dialect(error_format='{code},"{text}"', latency_s=0.003),
+    dialect=scpi.Dialect(error_format='{code},"{text}"', latency_s=0.003),
     vocabulary=VOCABULARY,
     build=K6517b,
 )

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.meter import (
     OVERLOAD,
     Meter,
@@ -23,19 +24,6 @@ from edged_sim.models.families.meter import (
     set_range,
 )
 from edged_sim.physics import RIPPLE_HZ
-from edged_sim.scpi import (
-    OWN,
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    Vocabulary,
-    flag,
-    nearest_at_least,
-)
 
 LOWEST_NPLC: Final = 0.0005
 HIGHEST_NPLC: Final = 12.0
@@ -112,11 +100,11 @@ class Dmm6500(Meter):
             "volts": self.node.advance(now).volts,
         }
 
-    def read(self, call: SimCall, now: float) -> float:
+    def read(self, call: scpi.SimCall, now: float) -> float:
         """One reading at ``now``."""
         return self.shown(self.true_value(now), call)
 
-    def shown(self, value: float, call: SimCall) -> float:
+    def shown(self, value: float, call: scpi.SimCall) -> float:
         """A true value as one reading shows it."""
         if FUNCTIONS[self.function].ranges:
             return self.ranged(value, call)
@@ -153,20 +141,20 @@ def _number(value: float) -> str:
     return f"{value:.6E}"
 
 
-def set_function(unit: Dmm6500, call: SimCall) -> None:
+def set_function(unit: Dmm6500, call: scpi.SimCall) -> None:
     """``:SENS:FUNC "VOLT:DC"``: only in quotes."""
     if call.arguments and call.arguments[0][:1] not in ("'", '"'):
-        raise ScpiError(-104)
+        raise scpi.ScpiError(-104)
     unit.function = call.choice(0, FUNCTION_NAMES)
 
 
-def set_band(unit: Dmm6500, call: SimCall, function: str) -> None:
+def set_band(unit: Dmm6500, call: scpi.SimCall, function: str) -> None:
     """``:SENS:VOLT:AC:DET:BAND``: 3, 30 or 300 Hz."""
     asked = call.number(0, lowest=3.0, highest=300.0, default=3.0)
-    unit.settings[function].band_hz = nearest_at_least(asked, (3.0, 30.0, 300.0))
+    unit.settings[function].band_hz = scpi.nearest_at_least(asked, (3.0, 30.0, 300.0))
 
 
-def take_readings(unit: Dmm6500, call: SimCall) -> Answer:
+def take_readings(unit: Dmm6500, call: scpi.SimCall) -> scpi.Answer:
     """``:READ?``: takes all samples into the buffer and answers with the last one."""
     _check_buffer(call, 0)
 
@@ -175,51 +163,51 @@ def take_readings(unit: Dmm6500, call: SimCall) -> Answer:
         unit.memory = [unit.shown(value, call) for _ in range(min(unit.samples, BUFFER))]
         return _number(unit.memory[-1])
 
-    return Later(unit.reading_s() * unit.samples, finish)
+    return scpi.Later(unit.reading_s() * unit.samples, finish)
 
 
-def fetch(unit: Dmm6500, call: SimCall) -> str:
+def fetch(unit: Dmm6500, call: scpi.SimCall) -> str:
     """``:FETC?``: the last reading again."""
     _check_buffer(call, 0)
     if not unit.memory:
-        raise ScpiError(-230)
+        raise scpi.ScpiError(-230)
     return _number(unit.memory[-1])
 
 
-def statistics(unit: Dmm6500, call: SimCall, what: str) -> str:
+def statistics(unit: Dmm6500, call: scpi.SimCall, what: str) -> str:
     """``:TRAC:STAT:AVER?`` and its kin."""
     _check_buffer(call, 0)
     values = unit.memory
     if not values:
-        raise ScpiError(-230)
+        raise scpi.ScpiError(-230)
     mean = math.fsum(values) / len(values)
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
     return _number({"AVER": mean, "MIN": min(values), "MAX": max(values), "STDD": spread}[what])
 
 
-def buffer_data(unit: Dmm6500, call: SimCall) -> str:
+def buffer_data(unit: Dmm6500, call: scpi.SimCall) -> str:
     """``:TRAC:DATA? 1,10,"defbuffer1"``."""
     most = len(unit.memory)
     if not most:
-        raise ScpiError(-230)
+        raise scpi.ScpiError(-230)
     first = call.whole(0, lowest=1, highest=most)
     last = call.whole(1, lowest=first, highest=most)
     _check_buffer(call, 2)
     return ",".join(map(_number, unit.memory[first - 1 : last]))
 
 
-def clear_buffer(unit: Dmm6500, call: SimCall) -> None:
+def clear_buffer(unit: Dmm6500, call: scpi.SimCall) -> None:
     """``:TRAC:CLE``."""
     _check_buffer(call, 0)
     unit.memory.clear()
 
 
-def _check_buffer(call: SimCall, place: int) -> None:
+def _check_buffer(call: scpi.SimCall, place: int) -> None:
     if call.has(place) and call.text(place).upper() not in BUFFERS:
-        raise ScpiError(-224)
+        raise scpi.ScpiError(-224)
 
 
-SETTINGS: Final = Settings(of=lambda u, _c, which: u.settings[which], say="{:g}".format)
+SETTINGS: Final = scpi.Settings(of=lambda u, _c, which: u.settings[which], say="{:g}".format)
 
 AVERAGE_WORDS: Final = {
     **SETTINGS.whole(":AVERage:COUNt", "averages", 1, 100),
@@ -229,19 +217,19 @@ RANGED_WORDS: Final = {
     ":RANGe[:UPPer]": set_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.settings[function].range),
     ":RANGe:AUTO": set_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: flag(u.settings[function].is_auto),
+    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.settings[function].is_auto),
 }
 CLOCKED_WORDS: Final = {
     **SETTINGS.number(":NPLCycles", "nplc", LOWEST_NPLC, HIGHEST_NPLC, default=1.0),
     ":AZERo[:STATe]": set_autozero,
-    ":AZERo[:STATe]?": lambda u, _c, function: flag(u.settings[function].has_autozero),
+    ":AZERo[:STATe]?": lambda u, _c, function: scpi.flag(u.settings[function].has_autozero),
 }
 BANDED_WORDS: Final = {
     ":DETector:BANDwidth": set_band,
     ":DETector:BANDwidth?": lambda u, _c, function: f"{u.settings[function].band_hz:g}",
 }
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         **function_words(
             "[:SENSe<n>]",
@@ -253,8 +241,8 @@ VOCABULARY: Final = Vocabulary(
         ),
         "[:SENSe<n>]:FUNCtion[:ON]": set_function,
         "[:SENSe<n>]:FUNCtion[:ON]?": lambda u, _c: f'"{u.function}"',
-        **OWN.whole("[:SENSe<n>]:COUNt", "samples", 1, MOST_SAMPLES),
-        **OWN.choice(
+        **scpi.OWN.whole("[:SENSe<n>]:COUNt", "samples", 1, MOST_SAMPLES),
+        **scpi.OWN.choice(
             "[:SENSe<n>]:TEMPerature:UNIT",
             "temperature_unit",
             {"CELSius": "CELS", "KELVin": "KELV"},
@@ -276,11 +264,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="KEITHLEY INSTRUMENTS,MODEL DMM6500,{serial},1.7.12b",
     serial="{number:08d}",
     first_number=4_592_448,
-    dialect=Dialect(latency_s=0.002),
+    dialect=scpi.Dialect(latency_s=0.002),
     vocabulary=VOCABULARY,
     build=Dmm6500,
 )

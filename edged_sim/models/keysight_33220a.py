@@ -14,17 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.generator import Generator, GeneratorOutput
-from edged_sim.scpi import (
-    Dialect,
-    Function,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    Vocabulary,
-    flag,
-)
 
 LOWEST_HZ: Final = 1e-6
 NO_LOAD: Final = 9.9e37
@@ -89,7 +80,7 @@ class Agilent33220a(Generator):
             output.load_ohms = LOAD_OHMS
         self.modes = {number: Modes() for number in self.nodes}
 
-    def mode(self, call: SimCall) -> Modes:
+    def mode(self, call: scpi.SimCall) -> Modes:
         """What else the channel is set to."""
         return self.modes[self.number(call)]
 
@@ -98,7 +89,7 @@ def _number(value: float) -> str:
     return f"{value:+.13E}"
 
 
-def set_function(unit: Agilent33220a, call: SimCall) -> None:
+def set_function(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``FUNC SIN``: a frequency that the waveform cannot have comes down, which is an error."""
     output = unit.output(call)
     output.function = call.choice(0, unit.functions)
@@ -107,10 +98,10 @@ def set_function(unit: Agilent33220a, call: SimCall) -> None:
     output.hertz = min(output.hertz, highest)
     output.apply()
     if is_too_fast:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
 
 
-def set_frequency(unit: Agilent33220a, call: SimCall) -> None:
+def set_frequency(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``FREQ``: beyond its end it is the end, which is an error."""
     output = unit.output(call)
     highest = unit.highest_hz[output.function]
@@ -118,7 +109,7 @@ def set_frequency(unit: Agilent33220a, call: SimCall) -> None:
     output.hertz = min(max(asked, LOWEST_HZ), highest)
     output.apply()
     if output.hertz != asked and math.isfinite(asked):
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
 
 
 def _units(output: GeneratorOutput, unit: str) -> float:
@@ -130,7 +121,7 @@ def _room(output: GeneratorOutput) -> float:
     return output.most_pp / 2 - swing
 
 
-def set_voltage(unit: Agilent33220a, call: SimCall) -> None:
+def set_voltage(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``VOLT``, in the unit that is set: it comes before the offset, which makes room for it."""
     output = unit.output(call)
     asked = call.number(0, lowest=0.0, highest=1000.0, unit="V")
@@ -143,18 +134,18 @@ def set_voltage(unit: Agilent33220a, call: SimCall) -> None:
     output.offset = math.copysign(min(abs(output.offset), room), output.offset)
     output.apply()
     if is_bent:
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
     if is_in_the_way:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
 
 
-def voltage(unit: Agilent33220a, call: SimCall) -> str:
+def voltage(unit: Agilent33220a, call: scpi.SimCall) -> str:
     """``VOLT?``."""
     output = unit.output(call)
     return _number(output.volts_pp * _units(output, unit.mode(call).unit))
 
 
-def set_offset(unit: Agilent33220a, call: SimCall) -> None:
+def set_offset(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``VOLT:OFFS``: as far as the amplitude leaves room; further is that far, and an error."""
     output = unit.output(call)
     asked = call.number(0, lowest=-1000.0, highest=1000.0, default=0.0, unit="V")
@@ -162,18 +153,18 @@ def set_offset(unit: Agilent33220a, call: SimCall) -> None:
     output.offset = min(max(asked, -room), room)
     output.apply()
     if abs(output.offset - asked) > 1e-9:
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
 
 
-def set_unit(unit: Agilent33220a, call: SimCall) -> None:
+def set_unit(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``VOLT:UNIT``: decibels only with a load."""
     chosen = call.choice(0, {"VPP": "VPP", "VRMS": "VRMS", "DBM": "DBM"})
     if chosen == "DBM" and math.isinf(unit.output(call).load_ohms):
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.mode(call).unit = chosen
 
 
-def set_duty(unit: Agilent33220a, call: SimCall) -> None:
+def set_duty(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``FUNC:SQU:DCYC``."""
     lowest, highest = unit.duty
     output = unit.output(call)
@@ -181,19 +172,14 @@ def set_duty(unit: Agilent33220a, call: SimCall) -> None:
     output.apply()
 
 
-def set_symmetry(unit: Agilent33220a, call: SimCall) -> None:
-    """``FUNC:RAMP:SYMM``."""
-    unit.output(call).symmetry_percent = call.number(0, lowest=0.0, highest=100.0, default=100.0)
-
-
-def set_state(unit: Agilent33220a, call: SimCall) -> None:
+def set_state(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``OUTP ON``."""
     output = unit.output(call)
     output.is_on = call.boolean(0)
     output.apply()
 
 
-def set_load(unit: Agilent33220a, call: SimCall) -> None:
+def set_load(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``OUTP:LOAD 50|INF``: what is shown changes, the source does not."""
     output = unit.output(call)
     if call.text(0).upper() in ("INF", "INFINITY"):
@@ -204,38 +190,29 @@ def set_load(unit: Agilent33220a, call: SimCall) -> None:
     output.apply()
 
 
-def load(unit: Agilent33220a, call: SimCall) -> str:
+def load(unit: Agilent33220a, call: scpi.SimCall) -> str:
     """``OUTP:LOAD?``."""
     ohms = unit.output(call).load_ohms
     return _number(NO_LOAD if math.isinf(ohms) else ohms)
 
 
-def set_bursting(unit: Agilent33220a, call: SimCall) -> None:
-    """``BURS:STAT``."""
-    unit.mode(call).is_bursting = call.boolean(0)
-
-
-def set_burst_mode(unit: Agilent33220a, call: SimCall) -> None:
-    """``BURS:MODE``."""
-    unit.mode(call).mode = call.choice(0, {"TRIGgered": "TRIG", "GATed": "GAT"})
-
-
-def set_cycles(unit: Agilent33220a, call: SimCall) -> None:
+def set_cycles(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``BURS:NCYC``."""
     unit.mode(call).cycles = call.whole(0, lowest=1, highest=MOST_CYCLES)
 
 
-def trigger(unit: Agilent33220a, _call: SimCall) -> None:
+def trigger(unit: Agilent33220a, _call: scpi.SimCall) -> None:
     """``*TRG``: only where a burst waits for the bus."""
     if not any(mode.is_bursting and mode.trigger == "BUS" for mode in unit.modes.values()):
-        raise ScpiError(-211, "Trigger ignored")
+        raise scpi.ScpiError(-211, "Trigger ignored")
 
 
 SOURCE: Final = "[:SOURce<n>]"
 
-ITS_MODE: Final = Settings(of=lambda u, c: u.mode(c))
+OUTPUT: Final = scpi.Settings(of=lambda u, c: u.output(c), say=_number)
+ITS_MODE: Final = scpi.Settings(of=lambda u, c: u.mode(c))
 
-WORDS: Final[Mapping[str, Function[Any]]] = {
+WORDS: Final[Mapping[str, scpi.Function[Any]]] = {
     f"{SOURCE}:FUNCtion[:SHAPe]": set_function,
     f"{SOURCE}:FUNCtion[:SHAPe]?": lambda u, c: u.output(c).function,
     f"{SOURCE}:FREQuency": set_frequency,
@@ -248,17 +225,16 @@ WORDS: Final[Mapping[str, Function[Any]]] = {
     f"{SOURCE}:VOLTage:UNIT?": lambda u, c: u.mode(c).unit,
     f"{SOURCE}:FUNCtion:SQUare:DCYCle": set_duty,
     f"{SOURCE}:FUNCtion:SQUare:DCYCle?": lambda u, c: _number(u.output(c).duty_percent),
-    f"{SOURCE}:FUNCtion:RAMP:SYMMetry": set_symmetry,
-    f"{SOURCE}:FUNCtion:RAMP:SYMMetry?": lambda u, c: _number(u.output(c).symmetry_percent),
+    **OUTPUT.number(
+        f"{SOURCE}:FUNCtion:RAMP:SYMMetry", "symmetry_percent", 0.0, 100.0, default=100.0
+    ),
     ":OUTPut<n>[:STATe]": set_state,
-    ":OUTPut<n>[:STATe]?": lambda u, c: flag(u.output(c).is_on),
+    ":OUTPut<n>[:STATe]?": lambda u, c: scpi.flag(u.output(c).is_on),
     ":OUTPut<n>:LOAD": set_load,
     ":OUTPut<n>:LOAD?": load,
     **ITS_MODE.choice(":OUTPut<n>:POLarity", "polarity", {"NORMal": "NORM", "INVerted": "INV"}),
-    f"{SOURCE}:BURSt:STATe": set_bursting,
-    f"{SOURCE}:BURSt:STATe?": lambda u, c: flag(u.mode(c).is_bursting),
-    f"{SOURCE}:BURSt:MODE": set_burst_mode,
-    f"{SOURCE}:BURSt:MODE?": lambda u, c: u.mode(c).mode,
+    **ITS_MODE.switch(f"{SOURCE}:BURSt:STATe", "is_bursting"),
+    **ITS_MODE.choice(f"{SOURCE}:BURSt:MODE", "mode", {"TRIGgered": "TRIG", "GATed": "GAT"}),
     f"{SOURCE}:BURSt:NCYCles": set_cycles,
     f"{SOURCE}:BURSt:NCYCles?": lambda u, c: _number(u.mode(c).cycles),
     **ITS_MODE.choice(":TRIGger<n>:SOURce", "trigger", TRIGGERS),
@@ -266,11 +242,11 @@ WORDS: Final[Mapping[str, Function[Any]]] = {
     ":SYSTem:BEEPer": lambda _u, _c: None,
 }
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="Agilent Technologies,33220A,{serial},2.02-2.02-22-2",
     serial="MY{number:08d}",
     first_number=44_036_372,
-    dialect=Dialect(latency_s=0.002),
-    vocabulary=Vocabulary(WORDS),
+    dialect=scpi.Dialect(latency_s=0.002),
+    vocabulary=scpi.Vocabulary(WORDS),
     build=Agilent33220a,
 )

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from edged_sim.models import keysight_33220a
-from edged_sim.scpi import SimCall, Vocabulary
+from edged_sim.scpi import Vocabulary
 
 WAVEFORMS: Final[Mapping[str, str]] = {
     "SINusoid": "SIN",
@@ -38,14 +38,8 @@ class Keysight33522b(keysight_33220a.Agilent33220a):
     duty = (0.01, 99.98)
 
 
-def set_phase(unit: Keysight33522b, call: SimCall) -> None:
-    """``SOUR1:PHAS``."""
-    unit.output(call).phase = call.number(0, lowest=-360.0, highest=360.0, default=0.0)
-
-
 PHASE_WORDS: Final = {
-    "[:SOURce<n>]:PHASe": set_phase,
-    "[:SOURce<n>]:PHASe?": lambda u, c: f"{u.output(c).phase:+.13E}",
+    **keysight_33220a.OUTPUT.number("[:SOURce<n>]:PHASe", "phase", -360.0, 360.0, default=0.0),
     "[:SOURce<n>]:PHASe:SYNChronize": lambda _u, _c: None,
 }
 

@@ -12,22 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from edged_sim import scpi
 from edged_sim.models.families import meter
 from edged_sim.models.families.meter import Meter, MeterFunction
 from edged_sim.physics import RIPPLE_HZ
-from edged_sim.scpi import (
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    Vocabulary,
-    below,
-    flag,
-    nearest_at_least,
-)
 
 NPLC_STEPS: Final = (0.02, 0.2, 1.0, 10.0, 100.0)
 MOST_SAMPLES: Final = 10_000
@@ -87,7 +75,7 @@ class Truevolt(Meter):
             "volts": self.node.advance(now).volts,
         }
 
-    def read(self, call: SimCall, now: float) -> float:
+    def read(self, call: scpi.SimCall, now: float) -> float:
         """One reading at ``now``."""
         node = self.node.advance(now)
         match self.function:
@@ -108,7 +96,7 @@ def _number(value: float) -> str:
     return f"{value:+.8E}"
 
 
-def configure(unit: Truevolt, call: SimCall, function: str) -> None:
+def configure(unit: Truevolt, call: scpi.SimCall, function: str) -> None:
     """``CONF:…``: the function with its defaults, and a range if one is given."""
     unit.function = function
     unit.samples, unit.trigger, unit.is_armed = 1, "IMM", False
@@ -118,14 +106,14 @@ def configure(unit: Truevolt, call: SimCall, function: str) -> None:
         set_range(unit, call, function)
 
 
-def set_range(unit: Truevolt, call: SimCall, function: str) -> None:
+def set_range(unit: Truevolt, call: scpi.SimCall, function: str) -> None:
     """``…:RANG``, also with MIN."""
     meter.set_range(unit, call, function)
     if call.text(0).upper() in ("MIN", "MINIMUM"):
         unit.settings[function].range = unit.functions[function].ranges[0]
 
 
-def get_range(unit: Truevolt, call: SimCall, function: str) -> str:
+def get_range(unit: Truevolt, call: scpi.SimCall, function: str) -> str:
     """``…:RANG?``, also with MIN or MAX."""
     ranges = unit.functions[function].ranges
     if call.has(0):
@@ -133,28 +121,28 @@ def get_range(unit: Truevolt, call: SimCall, function: str) -> str:
     return _number(unit.settings[function].range)
 
 
-def set_nplc(unit: Truevolt, call: SimCall, function: str) -> None:
+def set_nplc(unit: Truevolt, call: scpi.SimCall, function: str) -> None:
     """``…:NPLC``: taken up to the next step."""
     steps = unit.nplc_steps
     asked = call.number(0, lowest=steps[0], highest=steps[-1], default=10.0)
-    unit.settings[function].nplc = nearest_at_least(asked, steps)
+    unit.settings[function].nplc = scpi.nearest_at_least(asked, steps)
 
 
-def set_bandwidth(unit: Truevolt, call: SimCall, function: str) -> None:
+def set_bandwidth(unit: Truevolt, call: scpi.SimCall, function: str) -> None:
     """``…:BAND``: 3, 20 or 200 Hz."""
     asked = call.number(0, lowest=3.0, highest=200.0, default=20.0)
-    unit.settings[function].band_hz = nearest_at_least(asked, (3.0, 20.0, 200.0))
+    unit.settings[function].band_hz = scpi.nearest_at_least(asked, (3.0, 20.0, 200.0))
 
 
-def take_readings(unit: Truevolt, call: SimCall) -> Answer:
+def take_readings(unit: Truevolt, call: scpi.SimCall) -> scpi.Answer:
     """``READ?``: all samples, after the time that they take."""
     if unit.trigger != "IMM":
-        raise ScpiError(-214)
+        raise scpi.ScpiError(-214)
     each_s = unit.reading_s()
-    return Later(each_s * unit.samples, lambda now: _join(_acquire(unit, call, now)))
+    return scpi.Later(each_s * unit.samples, lambda now: _join(_acquire(unit, call, now)))
 
 
-def _acquire(unit: Truevolt, call: SimCall, now: float) -> Sequence[float]:
+def _acquire(unit: Truevolt, call: scpi.SimCall, now: float) -> Sequence[float]:
     unit.memory = [unit.read(call, now) for _ in range(unit.samples)][:MOST_MEMORY]
     return unit.memory
 
@@ -163,13 +151,13 @@ def _join(values: Sequence[float]) -> str:
     return ",".join(map(_number, values))
 
 
-def measure(unit: Truevolt, call: SimCall, function: str) -> Answer:
+def measure(unit: Truevolt, call: scpi.SimCall, function: str) -> scpi.Answer:
     """``MEAS:…?``: configure and read in one."""
     configure(unit, call, function)
     return take_readings(unit, call)
 
 
-def initiate(unit: Truevolt, call: SimCall) -> None:
+def initiate(unit: Truevolt, call: scpi.SimCall) -> None:
     """``INIT``: begin measuring, or wait for ``*TRG``."""
     unit.memory.clear()
     unit.is_armed = True
@@ -178,48 +166,48 @@ def initiate(unit: Truevolt, call: SimCall) -> None:
         unit.ready_at = call.now + unit.reading_s() * unit.samples
 
 
-def trigger(unit: Truevolt, call: SimCall) -> None:
+def trigger(unit: Truevolt, call: scpi.SimCall) -> None:
     """``*TRG``: what ``INIT`` with a bus trigger waits for."""
     if not unit.is_armed or unit.trigger != "BUS" or unit.ready_at is not None:
-        raise ScpiError(-211, "Trigger ignored")
+        raise scpi.ScpiError(-211, "Trigger ignored")
     unit.ready_at = call.now + unit.reading_s() * unit.samples
 
 
-def fetch(unit: Truevolt, call: SimCall) -> Answer:
+def fetch(unit: Truevolt, call: scpi.SimCall) -> scpi.Answer:
     """``FETC?``: the readings of the last INIT, waiting for them where they are under way."""
     if unit.ready_at is None:
         if unit.is_armed:
-            raise ScpiError(-214)
+            raise scpi.ScpiError(-214)
         if unit.memory:
             return _join(unit.memory)
-        raise ScpiError(-230)
+        raise scpi.ScpiError(-230)
     wait_s = max(0.0, unit.ready_at - call.now)
 
     def finish(now: float) -> str:
         unit.ready_at, unit.is_armed = None, False
         return _join(_acquire(unit, call, now))
 
-    return Later(wait_s, finish)
+    return scpi.Later(wait_s, finish)
 
 
-def abort(unit: Truevolt, _call: SimCall) -> None:
+def abort(unit: Truevolt, _call: scpi.SimCall) -> None:
     """``ABOR``."""
     unit.ready_at, unit.is_armed = None, False
 
 
-def set_function(unit: Truevolt, call: SimCall) -> None:
+def set_function(unit: Truevolt, call: scpi.SimCall) -> None:
     """``FUNC "VOLT:DC"``."""
     unit.function = call.choice(0, FUNCTION_NAMES)
     unit.memory.clear()
 
 
-def configuration(unit: Truevolt, _call: SimCall) -> str:
+def configuration(unit: Truevolt, _call: scpi.SimCall) -> str:
     """``CONF?`` → ``"VOLT +1.00000000E+01,+3.00000000E-06"``."""
     settings = unit.settings[unit.function]
     return f'"{unit.function} {_number(settings.range)},{_number(settings.range * 3e-7)}"'
 
 
-def show_text(_unit: Truevolt, call: SimCall) -> None:
+def show_text(_unit: Truevolt, call: scpi.SimCall) -> None:
     """``DISP:TEXT``: nobody stands before this one."""
     call.text(0)
 
@@ -228,13 +216,13 @@ RANGED_WORDS: Final = {
     ":RANGe[:UPPer]": set_range,
     ":RANGe[:UPPer]?": get_range,
     ":RANGe:AUTO": meter.set_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: flag(u.settings[function].is_auto),
+    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.settings[function].is_auto),
 }
 CLOCKED_WORDS: Final = {
     ":NPLCycles": set_nplc,
     ":NPLCycles?": lambda u, _c, function: _number(u.settings[function].nplc),
     ":ZERO:AUTO": meter.set_autozero,
-    ":ZERO:AUTO?": lambda u, _c, function: flag(u.settings[function].has_autozero),
+    ":ZERO:AUTO?": lambda u, _c, function: scpi.flag(u.settings[function].has_autozero),
 }
 BANDED_WORDS: Final = {
     ":BANDwidth": set_bandwidth,
@@ -255,12 +243,12 @@ def per_function(
         banded=banded,
     )
     for name, function in functions.items():
-        table |= below(f":CONFigure{function.header}", name, {"": configure})
-        table |= below(f":MEASure{function.header}", name, {"?": measure})
+        table |= scpi.below(f":CONFigure{function.header}", name, {"": configure})
+        table |= scpi.below(f":MEASure{function.header}", name, {"?": measure})
     return table
 
 
-OWN: Final = Settings(say="{:+d}".format)
+OWN: Final = scpi.Settings(say="{:+d}".format)
 
 WORDS: Final[Mapping[str, Any]] = {
     ":CONFigure?": configuration,
@@ -286,11 +274,11 @@ WORDS: Final[Mapping[str, Any]] = {
 }
 """The headers that are not of one function."""
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="Keysight Technologies,34461A,{serial},A.02.14-02.40-02.14-00.49-01-01",
     serial="MY{number:08d}",
     first_number=54506462,
-    dialect=Dialect(latency_s=0.001),
-    vocabulary=Vocabulary({**per_function(FUNCTIONS, banded=BANDED_WORDS), **WORDS}),
+    dialect=scpi.Dialect(latency_s=0.001),
+    vocabulary=scpi.Vocabulary({**per_function(FUNCTIONS, banded=BANDED_WORDS), **WORDS}),
     build=Truevolt,
 )

@@ -14,16 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged_sim.scpi import (
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    SimCall,
-    SimUnit,
-    Vocabulary,
-)
+from edged_sim import scpi
 
 OVERLOAD: Final = 9.9e37
 READING_S: Final = 0.05
@@ -41,7 +32,7 @@ _LIST: Final = re.compile(r"\(@([\d,:]*)\)")
 class Logger:
     """The state of one unit."""
 
-    def __init__(self, unit: SimUnit) -> None:
+    def __init__(self, unit: scpi.SimUnit) -> None:
         self.random = unit.random
         self.node = unit.world.main()
         self.gain = 1 + unit.random.uniform(-5e-5, 5e-5)
@@ -76,24 +67,26 @@ class Logger:
         return ",".join(self.memory)
 
 
-def _channels(call: SimCall, allowed: Mapping[int, str], *, may_be_none: bool = False) -> list[int]:
+def _channels(
+    call: scpi.SimCall, allowed: Mapping[int, str], *, may_be_none: bool = False
+) -> list[int]:
     """The channels of the last argument, ``(@101,103:105)``."""
     found = _LIST.fullmatch(call.text(len(call.arguments) - 1)) if call.arguments else None
     if found is None:
-        raise ScpiError(-109)
+        raise scpi.ScpiError(-109)
     numbers: list[int] = []
     for part in filter(None, found[1].split(",")):
         first, _, last = part.partition(":")
         numbers.extend(range(int(first), int(last or first) + 1))
     if not numbers and not may_be_none:
-        raise ScpiError(-109)
+        raise scpi.ScpiError(-109)
     for number in numbers:
         if number not in allowed:
-            raise ScpiError(NO_CHANNEL, "Channel list: channel number out of range")
+            raise scpi.ScpiError(NO_CHANNEL, "Channel list: channel number out of range")
     return numbers
 
 
-def configure(unit: Logger, call: SimCall, function: str) -> None:
+def configure(unit: Logger, call: scpi.SimCall, function: str) -> None:
     """``CONF:VOLT:DC (@101:103)``: these channels alone are scanned from then on."""
     kinds = {"CURR": SHUNTED, "ACA": SHUNTED, "FRES": PAIRED}
     allowed = {n: f for n, f in unit.functions.items() if n in kinds.get(function, MUX)}
@@ -102,23 +95,23 @@ def configure(unit: Logger, call: SimCall, function: str) -> None:
         call.choice(0, {"TCouple": "TC", "TC": "TC"}) != "TC"
         or call.text(1).upper() not in THERMOCOUPLES
     ):
-        raise ScpiError(-224)
+        raise scpi.ScpiError(-224)
     unit.functions.update(dict.fromkeys(channels, function))
     unit.scanned = tuple(channels)
 
 
-def measure(unit: Logger, call: SimCall, function: str) -> Answer:
+def measure(unit: Logger, call: scpi.SimCall, function: str) -> scpi.Answer:
     """``MEAS:VOLT:DC? (@101)``."""
     configure(unit, call, function)
-    return Later(READING_S * len(unit.scanned), unit.scan)
+    return scpi.Later(READING_S * len(unit.scanned), unit.scan)
 
 
-def set_scan(unit: Logger, call: SimCall) -> None:
+def set_scan(unit: Logger, call: scpi.SimCall) -> None:
     """``ROUT:SCAN (@101:103)``, or ``(@)`` for none."""
     unit.scanned = tuple(_channels(call, unit.functions, may_be_none=True))
 
 
-def scan_list(unit: Logger, _call: SimCall) -> str:
+def scan_list(unit: Logger, _call: scpi.SimCall) -> str:
     """``ROUT:SCAN?``: a block."""
     return _block(f"(@{','.join(map(str, unit.scanned))})")
 
@@ -127,45 +120,45 @@ def _block(told: str) -> str:
     return f"#{len(str(len(told)))}{len(told)}{told}"
 
 
-def configuration(unit: Logger, call: SimCall) -> str:
+def configuration(unit: Logger, call: scpi.SimCall) -> str:
     """``CONF?``: function and range of each channel in the scan list, or in the one given."""
     channels = _channels(call, unit.functions) if call.arguments else unit.scanned
     told = (WORDS.get(unit.functions[channel], unit.functions[channel]) for channel in channels)
     return ",".join(f'"{word} {RANGE}"' for word in told)
 
 
-def read(unit: Logger, _call: SimCall) -> Answer:
+def read(unit: Logger, _call: scpi.SimCall) -> scpi.Answer:
     """``READ?``."""
     if not unit.scanned:
-        raise ScpiError(-221)
-    return Later(READING_S * len(unit.scanned), unit.scan)
+        raise scpi.ScpiError(-221)
+    return scpi.Later(READING_S * len(unit.scanned), unit.scan)
 
 
-def initiate(unit: Logger, call: SimCall) -> None:
+def initiate(unit: Logger, call: scpi.SimCall) -> None:
     """``INIT``: into memory."""
     if not unit.scanned:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.scan(call.now)
 
 
-def fetch(unit: Logger, _call: SimCall) -> str:
+def fetch(unit: Logger, _call: scpi.SimCall) -> str:
     """``FETC?``: what ``INIT`` stored."""
     if not unit.memory:
-        raise ScpiError(-230)
+        raise scpi.ScpiError(-230)
     return ",".join(unit.memory)
 
 
-def take_readings(unit: Logger, call: SimCall) -> str:
+def take_readings(unit: Logger, call: scpi.SimCall) -> str:
     """``R? 10``: the oldest readings, which are in the memory no more; all without a number."""
     most = call.whole(0, lowest=1, highest=50_000) if call.arguments else len(unit.memory)
     taken, unit.memory = unit.memory[:most], unit.memory[most:]
     return _block(",".join(taken))
 
 
-def module(_unit: Logger, call: SimCall) -> str:
+def module(_unit: Logger, call: scpi.SimCall) -> str:
     """``SYST:CTYP? 100``."""
     if call.whole(0, lowest=SLOTS[0], highest=SLOTS[-1]) not in SLOTS:
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
     return MODULE
 
 
@@ -193,7 +186,7 @@ def _functions() -> dict[str, Any]:
     return table
 
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         **_functions(),
         ":CONFigure?": configuration,
@@ -209,11 +202,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="HEWLETT-PACKARD,34970A,{serial},13-2-2",
     serial="0",
     first_number=0,
-    dialect=Dialect(latency_s=0.003),
+    dialect=scpi.Dialect(latency_s=0.003),
     vocabulary=VOCABULARY,
     build=Logger,
 )

@@ -11,20 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from edged_sim import scpi
 from edged_sim.models.families.source import LINE_CYCLE_S, SourceUnit, switch
-from edged_sim.scpi import (
-    OWN,
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    SimCall,
-    Vocabulary,
-    below,
-    flag,
-    nearest_at_least,
-)
 
 NOT_A_NUMBER: Final = 9.91e37
 HIGHEST: Final = {"VOLT": 210.0, "CURR": 3.03}
@@ -73,14 +61,14 @@ class B2901a(SourceUnit):
         if fixed is not None:
             return fixed
         level = self.output.volts if function == "VOLT" else self.output.amps
-        return nearest_at_least(abs(level) / OVER_RANGE[function], RANGES[function])
+        return scpi.nearest_at_least(abs(level) / OVER_RANGE[function], RANGES[function])
 
     def takes(self, function: str, level: float) -> bool:
         """Whether a level is within a fixed range."""
         fixed = self.fixed_range[function]
         return fixed is None or abs(level) <= fixed * OVER_RANGE[function]
 
-    def read(self, call: SimCall, now: float) -> str:
+    def read(self, call: scpi.SimCall, now: float) -> str:
         """One measurement of what is switched on, in the order of the elements."""
         volts, amps = self.output.measure(now, call.random)
         values = {
@@ -102,16 +90,16 @@ def check_corners(volts: float, amps: float) -> None:
     """Raises -221 where the instrument cannot deliver both at once."""
     most = next((amperes for corner, amperes in CORNERS if abs(volts) <= corner), 0.0)
     if abs(amps) > most:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
 
 
-def set_function(unit: B2901a, call: SimCall) -> None:
+def set_function(unit: B2901a, call: scpi.SimCall) -> None:
     """``:SOUR:FUNC:MODE VOLT``."""
     unit.output.is_current = call.choice(0, {"VOLTage": False, "CURRent": True})
     unit.output.apply(call.now)
 
 
-def set_volts(unit: B2901a, call: SimCall) -> None:
+def set_volts(unit: B2901a, call: scpi.SimCall) -> None:
     """``:SOUR:VOLT``: not taken beyond a fixed range, in silence."""
     volts = call.number(0, lowest=-HIGHEST["VOLT"], highest=HIGHEST["VOLT"], default=0.0, unit="V")
     if unit.takes("VOLT", volts):
@@ -120,7 +108,7 @@ def set_volts(unit: B2901a, call: SimCall) -> None:
         unit.output.apply(call.now)
 
 
-def set_amps(unit: B2901a, call: SimCall) -> None:
+def set_amps(unit: B2901a, call: scpi.SimCall) -> None:
     """``:SOUR:CURR``: not taken beyond a fixed range, in silence."""
     amps = call.number(0, lowest=-HIGHEST["CURR"], highest=HIGHEST["CURR"], default=0.0, unit="A")
     if unit.takes("CURR", amps):
@@ -129,14 +117,16 @@ def set_amps(unit: B2901a, call: SimCall) -> None:
         unit.output.apply(call.now)
 
 
-def set_source_range(unit: B2901a, call: SimCall, function: str) -> None:
+def set_source_range(unit: B2901a, call: scpi.SimCall, function: str) -> None:
     """``:SOUR:VOLT:RANG``: the range that holds the value; it is fixed from then on."""
     highest = HIGHEST[function]
     asked = abs(call.number(0, lowest=-highest, highest=highest))
-    unit.fixed_range[function] = nearest_at_least(asked / OVER_RANGE[function], RANGES[function])
+    unit.fixed_range[function] = scpi.nearest_at_least(
+        asked / OVER_RANGE[function], RANGES[function]
+    )
 
 
-def set_amps_limit(unit: B2901a, call: SimCall) -> None:
+def set_amps_limit(unit: B2901a, call: scpi.SimCall) -> None:
     """``:SENS:CURR:PROT``."""
     amps = call.number(0, lowest=1e-9, highest=HIGHEST["CURR"], default=1e-4, unit="A")
     if not unit.output.is_current:
@@ -145,7 +135,7 @@ def set_amps_limit(unit: B2901a, call: SimCall) -> None:
     unit.output.apply(call.now)
 
 
-def set_volts_limit(unit: B2901a, call: SimCall) -> None:
+def set_volts_limit(unit: B2901a, call: scpi.SimCall) -> None:
     """``:SENS:VOLT:PROT``."""
     volts = call.number(0, lowest=1e-3, highest=HIGHEST["VOLT"], default=2.0, unit="V")
     if unit.output.is_current:
@@ -154,60 +144,59 @@ def set_volts_limit(unit: B2901a, call: SimCall) -> None:
     unit.output.apply(call.now)
 
 
-def tripped(unit: B2901a, call: SimCall, *, is_current: bool) -> str:
+def tripped(unit: B2901a, call: scpi.SimCall, *, is_current: bool) -> str:
     """``TRIP?``: of the quantity that is sourced it is 0 whatever happens."""
-    return flag(unit.output.is_current is is_current and unit.output.is_in_compliance(call.now))
+    return scpi.flag(
+        unit.output.is_current is is_current and unit.output.is_in_compliance(call.now)
+    )
 
 
-def set_sense_range(unit: B2901a, call: SimCall, function: str) -> None:
+def set_sense_range(unit: B2901a, call: scpi.SimCall, function: str) -> None:
     """``:SENS:CURR:RANG``: in force once its automatic ranges are off."""
     highest = HIGHEST[function]
     asked = abs(call.number(0, lowest=-highest, highest=highest))
-    unit.sense_range[function] = nearest_at_least(asked / OVER_RANGE[function], RANGES[function])
+    unit.sense_range[function] = scpi.nearest_at_least(
+        asked / OVER_RANGE[function], RANGES[function]
+    )
 
 
-def set_sense_auto(unit: B2901a, call: SimCall, function: str) -> None:
-    """``:SENS:CURR:RANG:AUTO``."""
-    unit.is_sense_auto[function] = call.boolean(0)
-
-
-def set_nplc(unit: B2901a, call: SimCall) -> None:
+def set_nplc(unit: B2901a, call: scpi.SimCall) -> None:
     """``:SENS:CURR:NPLC``: one setting for all that is measured."""
     unit.nplc = call.number(0, lowest=4e-4, highest=100.0, default=1.0)
 
 
-def set_measured(unit: B2901a, call: SimCall, *, is_on: bool) -> None:
+def set_measured(unit: B2901a, call: scpi.SimCall, *, is_on: bool) -> None:
     """``:SENS:FUNC:ON "VOLT","CURR"``."""
     names = {call.choice(place, NAMES) for place in range(len(call.arguments))}
     unit.measured = unit.measured | names if is_on else unit.measured - names
 
 
-def set_elements(unit: B2901a, call: SimCall) -> None:
+def set_elements(unit: B2901a, call: scpi.SimCall) -> None:
     """``:FORM:ELEM:SENS VOLT,CURR``: whatever their order here, it is always the same."""
     wanted = {call.choice(place, ELEMENT_NAMES) for place in range(len(call.arguments))}
     unit.elements = tuple(name for name in ELEMENTS if name in wanted)
 
 
-def measure(unit: B2901a, call: SimCall) -> Answer:
+def measure(unit: B2901a, call: scpi.SimCall) -> scpi.Answer:
     """``:MEAS?``: the output stays as it is."""
-    return Later(unit.nplc * LINE_CYCLE_S, lambda now: unit.read(call, now))
+    return scpi.Later(unit.nplc * LINE_CYCLE_S, lambda now: unit.read(call, now))
 
 
-def read(unit: B2901a, call: SimCall) -> Answer:
+def read(unit: B2901a, call: scpi.SimCall) -> scpi.Answer:
     """``:READ?``: switches the output on first, where nobody said otherwise."""
     if unit.switches_on_by_itself:
         unit.output.switch(is_on=True, now=call.now)
     return measure(unit, call)
 
 
-def initiate(unit: B2901a, call: SimCall) -> None:
+def initiate(unit: B2901a, call: scpi.SimCall) -> None:
     """``:INIT``: as ``:READ?``, and ``:FETC?`` has the reading."""
     if unit.switches_on_by_itself:
         unit.output.switch(is_on=True, now=call.now)
     unit.is_initiated = True
 
 
-def fetch(unit: B2901a, call: SimCall) -> str:
+def fetch(unit: B2901a, call: scpi.SimCall) -> str:
     """``:FETC?``: what was initiated, or else the last reading again."""
     if unit.is_initiated:
         unit.is_initiated = False
@@ -223,8 +212,7 @@ def _number(value: float) -> str:
 SENSE_WORDS: Final = {
     ":RANGe[:UPPer]": set_sense_range,
     ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.sense_range[function]),
-    ":RANGe:AUTO": set_sense_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: flag(u.is_sense_auto[function]),
+    **scpi.OWN.switch(":RANGe:AUTO", "is_sense_auto"),
     ":NPLCycles": lambda u, c, _function: set_nplc(u, c),
     ":NPLCycles?": lambda u, _c, _function: _number(u.nplc),
 }
@@ -235,7 +223,7 @@ SOURCE_WORDS: Final = {
 LEVEL: Final = "[:LEVel][:IMMediate][:AMPLitude]"
 PROTECTION: Final = ":PROTection[:LEVel]"
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         "[:SOURce<n>]:FUNCtion:MODE": set_function,
         "[:SOURce<n>]:FUNCtion:MODE?": lambda u, _c: u.function,
@@ -243,21 +231,21 @@ VOCABULARY: Final = Vocabulary(
         f":SOURce<n>:VOLTage{LEVEL}?": lambda u, _c: _number(u.output.volts),
         f":SOURce<n>:CURRent{LEVEL}": set_amps,
         f":SOURce<n>:CURRent{LEVEL}?": lambda u, _c: _number(u.output.amps),
-        **below(":SOURce<n>:VOLTage", "VOLT", SOURCE_WORDS),
-        **below(":SOURce<n>:CURRent", "CURR", SOURCE_WORDS),
+        **scpi.below(":SOURce<n>:VOLTage", "VOLT", SOURCE_WORDS),
+        **scpi.below(":SOURce<n>:CURRent", "CURR", SOURCE_WORDS),
         f":SENSe<n>:CURRent[:DC]{PROTECTION}": set_amps_limit,
         f":SENSe<n>:CURRent[:DC]{PROTECTION}?": lambda u, _c: _number(u.output.amps_limit),
         f":SENSe<n>:VOLTage[:DC]{PROTECTION}": set_volts_limit,
         f":SENSe<n>:VOLTage[:DC]{PROTECTION}?": lambda u, _c: _number(u.output.volts_limit),
         ":SENSe<n>:CURRent[:DC]:PROTection:TRIPped?": lambda u, c: tripped(u, c, is_current=False),
         ":SENSe<n>:VOLTage[:DC]:PROTection:TRIPped?": lambda u, c: tripped(u, c, is_current=True),
-        **below(":SENSe<n>:VOLTage[:DC]", "VOLT", SENSE_WORDS),
-        **below(":SENSe<n>:CURRent[:DC]", "CURR", SENSE_WORDS),
+        **scpi.below(":SENSe<n>:VOLTage[:DC]", "VOLT", SENSE_WORDS),
+        **scpi.below(":SENSe<n>:CURRent[:DC]", "CURR", SENSE_WORDS),
         ":SENSe<n>:FUNCtion[:ON]": lambda u, c: set_measured(u, c, is_on=True),
         ":SENSe<n>:FUNCtion:OFF": lambda u, c: set_measured(u, c, is_on=False),
         ":SENSe<n>:FUNCtion:OFF:ALL": lambda u, _c: u.measured.clear(),
         # Four wires.
-        **OWN.switch(":SENSe<n>:REMote", "is_remote"),
+        **scpi.OWN.switch(":SENSe<n>:REMote", "is_remote"),
         ":FORMat:ELEMents:SENSe": set_elements,
         ":FORMat:ELEMents:SENSe?": lambda u, _c: ",".join(u.elements),
         ":MEASure?": measure,
@@ -265,18 +253,18 @@ VOCABULARY: Final = Vocabulary(
         ":INITiate[:IMMediate][:ALL]": initiate,
         ":FETCh?": fetch,
         ":OUTPut<n>[:STATe]": switch,
-        ":OUTPut<n>[:STATe]?": lambda u, _c: flag(u.output.is_on),
-        **OWN.switch(":OUTPut<n>:ON:AUTO", "switches_on_by_itself"),
-        **OWN.choice(":OUTPut<n>:OFF:MODE", "off_mode", OFF_MODES),
+        ":OUTPut<n>[:STATe]?": lambda u, _c: scpi.flag(u.output.is_on),
+        **scpi.OWN.switch(":OUTPut<n>:ON:AUTO", "switches_on_by_itself"),
+        **scpi.OWN.choice(":OUTPut<n>:OFF:MODE", "off_mode", OFF_MODES),
         ":ABORt[:ALL]": lambda _u, _c: None,
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="Keysight Technologies,B2901A,{serial},3.4.2011",
     serial="MY{number:08d}",
     first_number=51_144_054,
-    dialect=Dialect(latency_s=0.002),
+    dialect=scpi.Dialect(latency_s=0.002),
     vocabulary=VOCABULARY,
     build=B2901a,
 )

@@ -14,18 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-from edged_sim.scpi import (
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    SimUnit,
-    Vocabulary,
-    flag,
-)
+from edged_sim import scpi
 
 FARADS: Final = 100e-9
 LEAK_OHMS: Final = 10e6
@@ -77,7 +66,7 @@ class E4980a:
     lowest_v: ClassVar[float] = 0.0
     lowest_a: ClassVar[float] = 0.0
 
-    def __init__(self, unit: SimUnit) -> None:
+    def __init__(self, unit: scpi.SimUnit) -> None:
         self.random = unit.random
         self.gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
         self.reset(0.0)
@@ -125,94 +114,94 @@ def _number(value: float) -> str:
     return f"{value:+.5E}"
 
 
-def set_volts(unit: E4980a, call: SimCall) -> None:
+def set_volts(unit: E4980a, call: scpi.SimCall) -> None:
     """``:VOLT``: to 2 V without option 001; the level is a voltage from then on."""
     unit.volts = call.number(0, lowest=unit.lowest_v, highest=2.0, default=1.0, unit="V")
     unit.is_current = False
 
 
-def set_amps(unit: E4980a, call: SimCall) -> None:
+def set_amps(unit: E4980a, call: scpi.SimCall) -> None:
     """``:CURR``: the level is a current from then on."""
     unit.amps = call.number(0, lowest=unit.lowest_a, highest=0.02, unit="A")
     unit.is_current = True
 
 
-def level(unit: E4980a, _call: SimCall, *, is_current: bool) -> str:
+def level(unit: E4980a, _call: scpi.SimCall, *, is_current: bool) -> str:
     """``:VOLT?`` and ``:CURR?``: -230 for the one that is not in use."""
     if unit.is_current is not is_current:
-        raise ScpiError(-230)
+        raise scpi.ScpiError(-230)
     return _number(unit.amps if is_current else unit.volts)
 
 
-def set_range(unit: E4980a, call: SimCall) -> None:
+def set_range(unit: E4980a, call: scpi.SimCall) -> None:
     """``:FUNC:IMP:RANG``: the next range; autorange is off after it."""
     asked = call.number(0, lowest=RANGES[0], highest=RANGES[-1], unit="OHM")
     unit.range_ohms = next(step for step in RANGES if asked <= step)
     unit.is_auto = False
 
 
-def set_aperture(unit: E4980a, call: SimCall) -> None:
+def set_aperture(unit: E4980a, call: scpi.SimCall) -> None:
     """``:APER LONG,4``."""
     unit.speed = call.choice(0, {"SHORt": "SHOR", "MEDium": "MED", "LONG": "LONG"})
     if call.has(1):
         unit.averages = call.whole(1, lowest=1, highest=256)
 
 
-def set_trigger(unit: E4980a, call: SimCall) -> None:
+def set_trigger(unit: E4980a, call: scpi.SimCall) -> None:
     """``:TRIG:SOUR``."""
     sources = {"INTernal": "INT", "HOLD": "HOLD", "EXTernal": "EXT", "BUS": "BUS"}
     unit.trigger = call.choice(0, sources)
     unit.ready_at, unit.last = None, ""
 
 
-def trigger(unit: E4980a, call: SimCall) -> None:
+def trigger(unit: E4980a, call: scpi.SimCall) -> None:
     """``:TRIG:IMM``: begin one measurement."""
     unit.ready_at = max(call.now, unit.busy_until) + unit.measure_s()
 
 
-def fetch(unit: E4980a, call: SimCall) -> Answer:
+def fetch(unit: E4980a, call: scpi.SimCall) -> scpi.Answer:
     """``:FETC?``: the triggered measurement; free-running, the next one."""
     if unit.trigger == "INT":
         unit.ready_at = max(call.now, unit.busy_until) + unit.measure_s()
     if unit.ready_at is None:
         if unit.last:
             return unit.last
-        raise ScpiError(-230)
+        raise scpi.ScpiError(-230)
     wait_s = max(0.0, unit.ready_at - call.now)
 
     def finish(_now: float) -> str:
         unit.ready_at = None
         return unit.measure()
 
-    return Later(wait_s, finish)
+    return scpi.Later(wait_s, finish)
 
 
-def abort(unit: E4980a, _call: SimCall) -> None:
+def abort(unit: E4980a, _call: scpi.SimCall) -> None:
     """``:ABOR``."""
     unit.ready_at = None
 
 
-def set_bias(unit: E4980a, call: SimCall) -> None:
+def set_bias(unit: E4980a, call: scpi.SimCall) -> None:
     """``:BIAS:VOLT``: 0, 1.5 or 2 V."""
     volts = call.number(0, lowest=0.0, highest=2.0, default=0.0, unit="V")
     if volts not in BIASES:
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
     unit.bias_volts = volts
 
 
-def correct(unit: E4980a, call: SimCall) -> None:
+def correct(unit: E4980a, call: scpi.SimCall) -> None:
     """``:CORR:OPEN``: runs on while the line is free; measurements wait for its end."""
     if call.now < unit.busy_until:
-        raise ScpiError(-213)
+        raise scpi.ScpiError(-213)
     unit.busy_until = call.now + CORRECTION_S
 
 
-def set_correction(unit: E4980a, call: SimCall, which: str) -> None:
+def set_correction(unit: E4980a, call: scpi.SimCall, which: str) -> None:
     """``:CORR:OPEN:STAT``."""
     unit.corrections[which] = call.boolean(0)
 
 
-def condition(unit: E4980a, call: SimCall) -> str:
+def condition(unit: E4980a, call: scpi.SimCall) -> str:
     """``:STAT:OPER:COND?``."""
     word = CORRECTING if call.now < unit.busy_until else 0
     if unit.ready_at is not None and call.now < unit.ready_at:
@@ -220,9 +209,9 @@ def condition(unit: E4980a, call: SimCall) -> str:
     return f"{word:+d}"
 
 
-OWN: Final = Settings(say=_number)
+OWN: Final = scpi.Settings(say=_number)
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         **OWN.row(
             ":FREQuency[:CW]",
@@ -254,21 +243,21 @@ VOCABULARY: Final = Vocabulary(
         **OWN.switch(":AMPLitude:ALC", "is_levelled"),
         ":CORRection:OPEN[:EXECute]": correct,
         ":CORRection:OPEN:STATe": lambda u, c: set_correction(u, c, "OPEN"),
-        ":CORRection:OPEN:STATe?": lambda u, _c: flag(u.corrections["OPEN"]),
+        ":CORRection:OPEN:STATe?": lambda u, _c: scpi.flag(u.corrections["OPEN"]),
         ":CORRection:SHORt[:EXECute]": correct,
         ":CORRection:SHORt:STATe": lambda u, c: set_correction(u, c, "SHOR"),
-        ":CORRection:SHORt:STATe?": lambda u, _c: flag(u.corrections["SHOR"]),
+        ":CORRection:SHORt:STATe?": lambda u, _c: scpi.flag(u.corrections["SHOR"]),
         ":STATus:OPERation:CONDition?": condition,
         ":FORMat[:DATA]": lambda _u, c: c.choice(0, {"ASCii": None}),
         "*OPT?": lambda _u, _c: "0",
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="Keysight Technologies,E4980A,{serial},A.02.10",
     serial="MY{number:08d}",
     first_number=46_516_036,
-    dialect=Dialect(latency_s=0.002),
+    dialect=scpi.Dialect(latency_s=0.002),
     vocabulary=VOCABULARY,
     build=E4980a,
 )

@@ -17,20 +17,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.radio import FILTER, Receiver, Span, decibels, in_steps
-from edged_sim.scpi import (
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    SimUnit,
-    Vocabulary,
-    flag,
-    nearest_at_least,
-)
 
 LOWEST_HZ: Final = 300e3
 NARROWEST_HZ: Final = 1.0
@@ -62,7 +50,7 @@ class Ena(Receiver):
     least_points, most_points, usual_points = 2, 1601, 201
     highest_hz: ClassVar[float] = 1.5e9
 
-    def __init__(self, unit: SimUnit) -> None:
+    def __init__(self, unit: scpi.SimUnit) -> None:
         self.form, self.is_swapped = "ASC", False
         super().__init__(unit.random)
 
@@ -171,129 +159,129 @@ def _number(value: float) -> str:
     return f"{mantissa}E{exponent[0]}{int(exponent[1:]):03d}"
 
 
-def _channel(call: SimCall) -> None:
+def _channel(call: scpi.SimCall) -> None:
     call.suffix(highest=1)
 
 
-def _trace(call: SimCall) -> int:
+def _trace(call: scpi.SimCall) -> int:
     _channel(call)
     return call.suffix(1, highest=TRACES)
 
 
-def _marker(call: SimCall) -> int:
+def _marker(call: scpi.SimCall) -> int:
     _channel(call)
     return call.suffix(1, highest=MARKERS)
 
 
-def set_bandwidth(unit: Ena, call: SimCall) -> None:
+def set_bandwidth(unit: Ena, call: scpi.SimCall) -> None:
     """``:SENS1:BAND``: one of 1-3-10."""
     asked = call.number(0, lowest=BANDWIDTHS[0], highest=BANDWIDTHS[-1], unit="HZ")
-    unit.bandwidth_hz = nearest_at_least(asked, BANDWIDTHS)
+    unit.bandwidth_hz = scpi.nearest_at_least(asked, BANDWIDTHS)
 
 
-def set_level(unit: Ena, call: SimCall) -> None:
+def set_level(unit: Ena, call: scpi.SimCall) -> None:
     """``:SOUR1:POW``: in steps of 0.05 dB, as far as a unit without the attenuator goes."""
     asked = call.number(0, lowest=-5.0, highest=10.0, unit="DBM")
     unit.dbm = round(asked * 20) / 20
 
 
-def set_attenuator(_unit: Ena, _call: SimCall) -> None:
+def set_attenuator(_unit: Ena, _call: scpi.SimCall) -> None:
     """``:SOUR1:POW:ATT``: an option, which this unit has not."""
-    raise ScpiError(200, "Option not installed")
+    raise scpi.ScpiError(200, "Option not installed")
 
 
-def set_count(unit: Ena, call: SimCall) -> None:
+def set_count(unit: Ena, call: scpi.SimCall) -> None:
     """``:CALC1:PAR:COUN``."""
     unit.count = call.whole(0, lowest=1, highest=TRACES)
     unit.active = min(unit.active, unit.count)
 
 
-def define(unit: Ena, call: SimCall) -> None:
+def define(unit: Ena, call: scpi.SimCall) -> None:
     """``:CALC1:PAR1:DEF S21``."""
     unit.parameters[_trace(call)] = call.choice(0, PARAMETERS)
 
 
-def select(unit: Ena, call: SimCall) -> None:
+def select(unit: Ena, call: scpi.SimCall) -> None:
     """``:CALC1:PAR1:SEL``: only one that is shown."""
     number = _trace(call)
     if number > unit.count:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.active = number
 
 
-def set_format(unit: Ena, call: SimCall) -> None:
+def set_format(unit: Ena, call: scpi.SimCall) -> None:
     """``:CALC1:FORM``: of the active trace."""
     _channel(call)
     unit.formats[unit.active] = call.choice(0, FORMATS)
 
 
-def formatted(unit: Ena, call: SimCall) -> str | bytes:
+def formatted(unit: Ena, call: scpi.SimCall) -> str | bytes:
     """``:CALC1:DATA:FDAT?``."""
     _channel(call)
     return unit.reply([number for pair in unit.formatted(call.now) for number in pair])
 
 
-def corrected(unit: Ena, call: SimCall) -> str | bytes:
+def corrected(unit: Ena, call: scpi.SimCall) -> str | bytes:
     """``:CALC1:DATA:SDAT?``."""
     _channel(call)
     ratios = unit.measured(call.now)
     return unit.reply([part for ratio in ratios for part in (ratio.real, ratio.imag)])
 
 
-def frequencies(unit: Ena, call: SimCall) -> str | bytes:
+def frequencies(unit: Ena, call: scpi.SimCall) -> str | bytes:
     """``:SENS1:FREQ:DATA?``."""
     _channel(call)
     return unit.reply([unit.span.frequency(place, unit.points) for place in range(unit.points)])
 
 
-def set_order(unit: Ena, call: SimCall) -> None:
+def set_order(unit: Ena, call: scpi.SimCall) -> None:
     """``:FORM:BORD``."""
     unit.is_swapped = call.choice(0, {"NORMal": False, "SWAPped": True})
 
 
-def set_continuous(unit: Ena, call: SimCall) -> None:
+def set_continuous(unit: Ena, call: scpi.SimCall) -> None:
     """``:INIT1:CONT``: a channel that shall go on is ready for the next trigger."""
     _channel(call)
     unit.is_continuous = call.boolean(0)
 
 
-def initiate(unit: Ena, call: SimCall) -> None:
+def initiate(unit: Ena, call: scpi.SimCall) -> None:
     """``:INIT1``: ready for one trigger, which the internal one gives at once."""
     _channel(call)
     if unit.is_continuous or call.now < unit.busy_until:
-        raise ScpiError(-213)
+        raise scpi.ScpiError(-213)
     if unit.source == "INT":
         unit.sweep(call.now)
     else:
         unit.is_initiated = True
 
 
-def trigger(unit: Ena, call: SimCall) -> None:
+def trigger(unit: Ena, call: scpi.SimCall) -> None:
     """``:TRIG:SING``: one sweep of what is ready for it."""
     is_waiting = unit.source != "INT" and (unit.is_continuous or unit.is_initiated)
     if not is_waiting or call.now < unit.busy_until:
-        raise ScpiError(-211)
+        raise scpi.ScpiError(-211)
     unit.is_initiated = False
     unit.sweep(call.now)
 
 
-def abort(unit: Ena, call: SimCall) -> None:
+def abort(unit: Ena, call: scpi.SimCall) -> None:
     """``:ABOR``: what was swept so far stays."""
     unit.busy_until, unit.is_initiated = call.now, False
 
 
-def set_source(unit: Ena, call: SimCall) -> None:
+def set_source(unit: Ena, call: scpi.SimCall) -> None:
     """``:TRIG:SOUR``: a sweep that runs is given up."""
     unit.source = call.choice(0, SOURCES)
     unit.busy_until = call.now
 
 
-def complete(unit: Ena, call: SimCall) -> Answer:
+def complete(unit: Ena, call: scpi.SimCall) -> scpi.Answer:
     """``*OPC?``: after the sweep."""
-    return Later(max(0.0, unit.busy_until - call.now), lambda _now: "1")
+    return scpi.Later(max(0.0, unit.busy_until - call.now), lambda _now: "1")
 
 
-def set_marker(unit: Ena, call: SimCall) -> None:
+def set_marker(unit: Ena, call: scpi.SimCall) -> None:
     """``:CALC1:MARK1 ON``."""
     marker = _marker(call)
     if call.boolean(0):
@@ -302,12 +290,12 @@ def set_marker(unit: Ena, call: SimCall) -> None:
         unit.shown.discard(marker)
 
 
-def set_search(unit: Ena, call: SimCall) -> None:
+def set_search(unit: Ena, call: scpi.SimCall) -> None:
     """``:CALC1:MARK1:FUNC:TYPE MAX``."""
     unit.search[_marker(call)] = call.choice(0, {"MAXimum": "MAX", "MINimum": "MIN"})
 
 
-def search(unit: Ena, call: SimCall) -> None:
+def search(unit: Ena, call: scpi.SimCall) -> None:
     """``:CALC1:MARK1:FUNC:EXEC``."""
     marker = _marker(call)
     shown = [first for first, _ in unit.formatted(call.now)]
@@ -315,12 +303,12 @@ def search(unit: Ena, call: SimCall) -> None:
     unit.marked[marker] = shown.index(wanted)
 
 
-def marked_frequency(unit: Ena, call: SimCall) -> str:
+def marked_frequency(unit: Ena, call: scpi.SimCall) -> str:
     """``:CALC1:MARK1:X?``."""
     return _number(unit.span.frequency(unit.marked[_marker(call)], unit.points))
 
 
-def marked_value(unit: Ena, call: SimCall) -> str:
+def marked_value(unit: Ena, call: scpi.SimCall) -> str:
     """``:CALC1:MARK1:Y?``: two numbers."""
     place = unit.marked[_marker(call)]
     return ",".join(map(_number, unit.formatted(call.now)[place]))
@@ -328,9 +316,9 @@ def marked_value(unit: Ena, call: SimCall) -> str:
 
 LEVEL: Final = ":SOURce<n>:POWer[:LEVel][:IMMediate][:AMPLitude]"
 MARKER: Final = ":CALCulate<n>:MARKer<n>"
-OWN: Final = Settings(say="{:+d}".format)
+OWN: Final = scpi.Settings(say="{:+d}".format)
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         ":SENSe<n>:FREQuency:STARt": lambda u, c: u.span.begin(c),
         ":SENSe<n>:FREQuency:STARt?": lambda u, _c: _number(u.span.start),
@@ -353,7 +341,7 @@ VOCABULARY: Final = Vocabulary(
         ),
         **OWN.switch(":SENSe<n>:AVERage[:STATe]", "is_averaging"),
         ":SENSe<n>:AVERage:CLEar": lambda _u, _c: None,
-        ":SENSe<n>:CORRection:STATe?": lambda u, _c: flag(u.is_corrected),
+        ":SENSe<n>:CORRection:STATe?": lambda u, _c: scpi.flag(u.is_corrected),
         LEVEL: set_level,
         f"{LEVEL}?": lambda u, _c: _number(u.dbm),
         ":SOURce<n>:POWer:ATTenuation": set_attenuator,
@@ -368,7 +356,7 @@ VOCABULARY: Final = Vocabulary(
         ":CALCulate<n>:DATA:FDATa?": formatted,
         ":CALCulate<n>:DATA:SDATa?": corrected,
         f"{MARKER}[:STATe]": set_marker,
-        f"{MARKER}[:STATe]?": lambda u, c: flag(_marker(c) in u.shown),
+        f"{MARKER}[:STATe]?": lambda u, c: scpi.flag(_marker(c) in u.shown),
         f"{MARKER}:FUNCtion:TYPE": set_search,
         f"{MARKER}:FUNCtion:EXECute": search,
         f"{MARKER}:X?": marked_frequency,
@@ -377,7 +365,7 @@ VOCABULARY: Final = Vocabulary(
         ":FORMat:BORDer": set_order,
         ":FORMat:BORDer?": lambda u, _c: "SWAP" if u.is_swapped else "NORM",
         ":INITiate<n>:CONTinuous": set_continuous,
-        ":INITiate<n>:CONTinuous?": lambda u, _c: flag(u.is_continuous),
+        ":INITiate<n>:CONTinuous?": lambda u, _c: scpi.flag(u.is_continuous),
         ":INITiate<n>[:IMMediate]": initiate,
         ":TRIGger[:SEQuence]:SINGle": trigger,
         ":TRIGger[:SEQuence]:SOURce": set_source,
@@ -390,11 +378,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="Agilent Technologies,E5061A,{serial},03.00",
     serial="JP1KI{number:05d}",
     first_number=101,
-    dialect=Dialect(latency_s=0.003, error_texts={-211: "Trigger ignored"}),
+    dialect=scpi.Dialect(latency_s=0.003, error_texts={-211: "Trigger ignored"}),
     vocabulary=VOCABULARY,
     build=Ena,
 )

@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from edged_sim.models import lakeshore_335, lakeshore_336
+from edged_sim.models import lakeshore_335
 from edged_sim.scpi import SimCall, Vocabulary
 
 
-class Model350(lakeshore_336.Model336):
+class Model350(lakeshore_335.Model335):
     """The state of one unit."""
 
+    inputs = ("A", "B", "C", "D")
     highest_ranges = (5, 5, 1, 1)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from edged_sim.models.families.generator import Generator, GeneratorOutput
-from edged_sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, Vocabulary
+from edged_sim.scpi import Dialect, ModelSpec, ScpiError, Settings, SimCall, Vocabulary
 
 LOWEST_HZ: Final = 1e-6
 HIGHEST_HZ: Final[Mapping[str, float]] = {
@@ -63,10 +63,11 @@ class Dg1022z(Generator):
     """The state of one unit; ``highest_hz`` is by the waveform."""
 
     volts_pp = 5.0
-    highest_hz: ClassVar[Mapping[str, float]] = HIGHEST_HZ
+    highest_sine_hz: ClassVar[float] = HIGHEST_HZ["SIN"]
 
     def reset(self, now: float) -> None:
         super().reset(now)
+        self.highest_hz = {**HIGHEST_HZ, "SIN": self.highest_sine_hz}
         self.modes = {number: Modes() for number in self.nodes}
 
     def mode(self, call: SimCall) -> Modes:
@@ -143,23 +144,6 @@ def offset(unit: Dg1022z, call: SimCall) -> str:
     return _number(0.0 if output.function == "DC" else output.offset)
 
 
-def set_phase(unit: Dg1022z, call: SimCall) -> None:
-    """``:SOUR1:PHAS``."""
-    unit.output(call).phase = call.number(0, lowest=0.0, highest=360.0, default=0.0)
-
-
-def set_duty(unit: Dg1022z, call: SimCall) -> None:
-    """``:SOUR1:FUNC:SQU:DCYC``."""
-    output = unit.output(call)
-    output.duty_percent = call.number(0, lowest=0.01, highest=99.99, default=50.0)
-    output.apply()
-
-
-def set_symmetry(unit: Dg1022z, call: SimCall) -> None:
-    """``:SOUR1:FUNC:RAMP:SYMM``."""
-    unit.output(call).symmetry_percent = call.number(0, lowest=0.0, highest=100.0, default=50.0)
-
-
 def set_width(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:FUNC:PULS:WIDT``: at most the period."""
     output = unit.output(call)
@@ -193,6 +177,13 @@ def applied(unit: Dg1022z, call: SimCall) -> str:
     output = unit.output(call)
     values = (output.hertz, output.volts_pp, output.offset, output.phase)
     return f'"{output.function},{",".join(map(_number, values))}"'
+
+
+def set_duty(unit: Dg1022z, call: SimCall) -> None:
+    """``:SOUR1:FUNC:SQU:DCYC``."""
+    output = unit.output(call)
+    output.duty_percent = call.number(0, lowest=0.01, highest=99.99, default=50.0)
+    output.apply()
 
 
 def set_state(unit: Dg1022z, call: SimCall) -> None:
@@ -238,11 +229,6 @@ def set_bursting(unit: Dg1022z, call: SimCall) -> None:
     mode.is_sweeping = mode.is_sweeping and not mode.is_bursting
 
 
-def set_cycles(unit: Dg1022z, call: SimCall) -> None:
-    """``:SOUR1:BURS:NCYC``."""
-    unit.mode(call).cycles = call.whole(0, lowest=1, highest=1_000_000)
-
-
 def set_trigger(unit: Dg1022z, call: SimCall, what: str) -> None:
     """``:SOUR1:BURS:TRIG:SOUR``: the answer will be the short word."""
     sources = {"INTernal": "INT", "EXTernal": "EXT", "MANual": "MAN"}
@@ -257,6 +243,9 @@ def trigger(unit: Dg1022z, call: SimCall, what: str) -> None:
 
 SOURCE: Final = "[:SOURce<n>]"
 
+OUTPUT: Final = Settings(of=lambda u, c: u.output(c), say=_number)
+ITS_MODE: Final = Settings(of=lambda u, c: u.mode(c))
+
 VOCABULARY: Final = Vocabulary(
     {
         f"{SOURCE}:FUNCtion[:SHAPe]": set_function,
@@ -269,13 +258,13 @@ VOCABULARY: Final = Vocabulary(
         f"{SOURCE}:VOLTage[:LEVel][:IMMediate]:OFFSet?": offset,
         f"{SOURCE}:VOLTage:UNIT": set_unit,
         f"{SOURCE}:VOLTage:UNIT?": lambda u, c: u.mode(c).unit,
-        f"{SOURCE}:PHASe[:ADJust]": set_phase,
-        f"{SOURCE}:PHASe[:ADJust]?": lambda u, c: _number(u.output(c).phase),
+        **OUTPUT.number(f"{SOURCE}:PHASe[:ADJust]", "phase", 0.0, 360.0, default=0.0),
         f"{SOURCE}:PHASe:SYNChronize": lambda _u, _c: None,
         f"{SOURCE}:FUNCtion:SQUare:DCYCle": set_duty,
         f"{SOURCE}:FUNCtion:SQUare:DCYCle?": lambda u, c: _number(u.output(c).duty_percent),
-        f"{SOURCE}:FUNCtion:RAMP:SYMMetry": set_symmetry,
-        f"{SOURCE}:FUNCtion:RAMP:SYMMetry?": lambda u, c: _number(u.output(c).symmetry_percent),
+        **OUTPUT.number(
+            f"{SOURCE}:FUNCtion:RAMP:SYMMetry", "symmetry_percent", 0.0, 100.0, default=50.0
+        ),
         f"{SOURCE}:FUNCtion:PULSe:WIDTh": set_width,
         f"{SOURCE}:FUNCtion:PULSe:WIDTh?": lambda u, c: _number(
             u.output(c).duty_percent / 100 / u.output(c).hertz
@@ -300,8 +289,7 @@ VOCABULARY: Final = Vocabulary(
         f"{SOURCE}:SWEep:STATe?": lambda u, c: _switch(u.mode(c).is_sweeping),
         f"{SOURCE}:SWEep:TRIGger:SOURce": lambda u, c: set_trigger(u, c, "SWE"),
         f"{SOURCE}:SWEep:TRIGger:SOURce?": lambda u, c: u.mode(c).sources["SWE"],
-        f"{SOURCE}:BURSt:NCYCles": set_cycles,
-        f"{SOURCE}:BURSt:NCYCles?": lambda u, c: str(u.mode(c).cycles),
+        **ITS_MODE.whole(f"{SOURCE}:BURSt:NCYCles", "cycles", 1, 1_000_000),
         f"{SOURCE}:BURSt[:STATe]": set_bursting,
         f"{SOURCE}:BURSt[:STATe]?": lambda u, c: _switch(u.mode(c).is_bursting),
         f"{SOURCE}:BURSt:TRIGger:SOURce": lambda u, c: set_trigger(u, c, "BURS"),

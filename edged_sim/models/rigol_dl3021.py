@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from edged_sim.models.families.load import ElectronicLoad, set_load_level, switch_input
-from edged_sim.scpi import OWN, Dialect, ModelSpec, ScpiError, SimCall, Vocabulary, flag
+from edged_sim.scpi import OWN, Dialect, ModelSpec, ScpiError, Settings, SimCall, Vocabulary, flag
 
 IDLE_A: Final = 0.000067
 """What the meter shows with the input off."""
@@ -34,12 +34,6 @@ class Dl3021(ElectronicLoad):
         self.transient = {"a": 0.0, "b": 0.0, "hertz": 1000.0}
 
 
-def set_mode(unit: Dl3021, call: SimCall) -> None:
-    """``:SOUR:FUNC CURR``; answered as CC."""
-    unit.mode = call.choice(0, MODES)
-    unit.apply(call.now)
-
-
 def set_range(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:CURR:RANG 4``; a level beyond the new range is taken down to it."""
     most = unit.highest_a
@@ -51,12 +45,6 @@ def set_slew(unit: Dl3021, call: SimCall, *edges: str) -> None:
     value = call.number(0, lowest=0.001, highest=2.5)
     for edge in edges:
         unit.slew[edge] = value
-
-
-def set_von(unit: Dl3021, call: SimCall) -> None:
-    """``:SOUR:CURR:VON``."""
-    unit.von = call.number(0, lowest=0.0, highest=unit.highest_v, unit="V")
-    unit.apply(call.now)
 
 
 def measure(unit: Dl3021, call: SimCall) -> str:
@@ -101,10 +89,11 @@ def _level_words() -> dict[str, Any]:
     return words
 
 
+APPLIED: Final = Settings(then=lambda u, c, _: u.apply(c.now))
+
 VOCABULARY: Final = Vocabulary(
     {
-        "[:SOURce]:FUNCtion": set_mode,
-        "[:SOURce]:FUNCtion?": lambda u, _c: u.mode,
+        **APPLIED.choice("[:SOURce]:FUNCtion", "mode", MODES),
         **_level_words(),
         "[:SOURce]:CURRent:RANGe": set_range,
         "[:SOURce]:CURRent:RANGe?": lambda u, _c: f"{u.range_a:.6f}",
@@ -114,8 +103,12 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:CURRent:SLEW:POSitive?": lambda u, _c: f"{u.slew['rise']:.6f}",
         "[:SOURce]:CURRent:SLEW:NEGative": lambda u, c: set_slew(u, c, "fall"),
         "[:SOURce]:CURRent:SLEW:NEGative?": lambda u, _c: f"{u.slew['fall']:.6f}",
-        "[:SOURce]:CURRent:VON": set_von,
-        "[:SOURce]:CURRent:VON?": lambda u, _c: f"{u.von:.6f}",
+        **APPLIED.row(
+            "[:SOURce]:CURRent:VON",
+            "von",
+            lambda u, c: c.number(0, lowest=0.0, highest=u.highest_v, unit="V"),
+            "{:.6f}".format,
+        ),
         **OWN.choice(
             "[:SOURce]:CURRent:TRANsient:MODE",
             "transient_mode",

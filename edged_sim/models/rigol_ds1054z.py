@@ -13,20 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.scope import Capture, Scope, set_shown
-from edged_sim.scpi import (
-    OWN,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    Vocabulary,
-    block,
-    flag,
-    nearest_at_least,
-)
 from edged_sim.signals import bmp, png
 
 SCREEN_POINTS: Final = 1200
@@ -162,7 +150,7 @@ def _number(value: float) -> str:
     return f"{value:.6e}"
 
 
-def set_division(unit: Ds1054z, call: SimCall) -> None:
+def set_division(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:CHAN<n>:SCAL``: 1 mV to 10 V, times the probe."""
     channel = unit.channel(call)
     channel.division_v = call.number(
@@ -170,69 +158,59 @@ def set_division(unit: Ds1054z, call: SimCall) -> None:
     )
 
 
-def set_offset(unit: Ds1054z, call: SimCall) -> None:
+def set_offset(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:CHAN<n>:OFFS``: 2 V at fine scales, 100 V at coarse ones, times the probe."""
     channel = unit.channel(call)
     most = (100.0 if channel.division_v / channel.probe >= 0.5 else 2.0) * channel.probe
     channel.offset_v = call.number(0, lowest=-most, highest=most, unit="V")
 
 
-def set_probe(unit: Ds1054z, call: SimCall) -> None:
+def set_probe(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:CHAN<n>:PROB``: only the steps of the menu; the scale follows."""
     channel = unit.channel(call)
     asked = call.number(0, lowest=PROBES[0], highest=MOST_PROBE)
-    if nearest_at_least(asked, PROBES) > asked * (1 + 1e-6):
-        raise ScpiError(-222)
+    if scpi.nearest_at_least(asked, PROBES) > asked * (1 + 1e-6):
+        raise scpi.ScpiError(-222)
     channel.division_v *= asked / channel.probe
     channel.probe = asked
 
 
-def set_time_division(unit: Ds1054z, call: SimCall) -> None:
-    """``:TIM:MAIN:SCAL``."""
-    unit.time_division_s = call.number(0, lowest=5e-9, highest=50.0, unit="S")
-
-
-def set_time_offset(unit: Ds1054z, call: SimCall) -> None:
-    """``:TIM:MAIN:OFFS``."""
-    unit.time_offset_s = call.number(0, lowest=-1.0, highest=1.0, unit="S")
-
-
-def set_depth(unit: Ds1054z, call: SimCall) -> None:
+def set_depth(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:ACQ:MDEP``: AUTO or one of the depths that the shown channels leave; only running."""
     if not unit.is_running:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     if call.text(0).upper() == "AUTO":
         unit.depth = 0
         return
     depth = call.whole(0, lowest=0, highest=DEEPEST)
     if depth not in unit.depths():
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
     unit.depth = depth
 
 
-def run(unit: Ds1054z, _call: SimCall) -> None:
+def run(unit: Ds1054z, _call: scpi.SimCall) -> None:
     """``:RUN``."""
     unit.is_running = True
 
 
-def stop(unit: Ds1054z, call: SimCall) -> None:
+def stop(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:STOP``."""
     unit.stop(call.now)
 
 
-def single(unit: Ds1054z, call: SimCall) -> None:
+def single(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:SING``: one capture, then stopped."""
     unit.is_running = True
     unit.sweep = "SING"
     unit.stop(call.now)
 
 
-def trigger_status(unit: Ds1054z, _call: SimCall) -> str:
+def trigger_status(unit: Ds1054z, _call: scpi.SimCall) -> str:
     """``:TRIG:STAT?``."""
     return "STOP" if not unit.is_running else "AUTO" if unit.sweep == "AUTO" else "TD"
 
 
-def set_trigger_level(unit: Ds1054z, call: SimCall) -> None:
+def set_trigger_level(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:TRIG:EDGE:LEV``: five divisions around the offset."""
     channel = unit.channels[int(unit.trigger_source[-1])]
     most = 5 * channel.division_v
@@ -241,7 +219,7 @@ def set_trigger_level(unit: Ds1054z, call: SimCall) -> None:
     )
 
 
-def measure(unit: Ds1054z, call: SimCall) -> str:
+def measure(unit: Ds1054z, call: scpi.SimCall) -> str:
     """``:MEAS:ITEM? VPP,CHAN1``."""
     item = call.choice(0, ITEMS)
     sources = {f"CHANnel{n}": n for n in unit.channels}
@@ -253,19 +231,19 @@ def measure(unit: Ds1054z, call: SimCall) -> str:
     return NO_MEASUREMENT if value is None else _number(value)
 
 
-def set_wave_source(unit: Ds1054z, call: SimCall) -> None:
+def set_wave_source(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:WAV:SOUR``."""
     unit.wave_source = call.choice(0, {f"CHANnel{n}": n for n in unit.channels})
 
 
-def set_wave_mode(unit: Ds1054z, call: SimCall) -> None:
+def set_wave_mode(unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:WAV:MODE``: start and stop become those of the whole trace."""
     unit.wave_mode = call.choice(0, {"NORMal": "NORM", "MAXimum": "MAX", "RAW": "RAW"})
     unit.first_point = 1
     unit.last_point = unit.memory_points() if _is_raw(unit) else SCREEN_POINTS
 
 
-def set_wave_format(_unit: Ds1054z, call: SimCall) -> None:
+def set_wave_format(_unit: Ds1054z, call: scpi.SimCall) -> None:
     """``:WAV:FORM``: this unit is asked for bytes only."""
     call.choice(0, {"BYTE": "BYTE"})
 
@@ -278,13 +256,13 @@ def _available(unit: Ds1054z) -> int:
     return unit.memory_points() if _is_raw(unit) else SCREEN_POINTS
 
 
-def _wanted(unit: Ds1054z, call: SimCall) -> tuple[Capture, int]:
+def _wanted(unit: Ds1054z, call: scpi.SimCall) -> tuple[Capture, int]:
     """The trace of the chosen source, and how many points of it were asked for."""
     trace = unit.trace(unit.wave_source, "RAW" if _is_raw(unit) else "NORM", call.now)
     return trace, max(0, min(unit.last_point, trace.points) - unit.first_point + 1)
 
 
-def preamble(unit: Ds1054z, call: SimCall) -> str:
+def preamble(unit: Ds1054z, call: scpi.SimCall) -> str:
     """``:WAV:PRE?``: format, type, points, count, x (increment, origin, reference), y the same."""
     trace, points = _wanted(unit, call)
     channel = unit.channels[unit.wave_source]
@@ -295,20 +273,20 @@ def preamble(unit: Ds1054z, call: SimCall) -> str:
     )
 
 
-def data(unit: Ds1054z, call: SimCall) -> bytes:
+def data(unit: Ds1054z, call: scpi.SimCall) -> bytes:
     """``:WAV:DATA?``: the block from start to stop."""
     channel = unit.channels[unit.wave_source]
     if not channel.is_shown or (_is_raw(unit) and unit.is_running):
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     trace, points = _wanted(unit, call)
     if points > MOST_RAW_POINTS:
         unit.status.push(-222)
-        return block(b"")
+        return scpi.block(b"")
     codes = bytes(map(channel.code, trace.volts))
-    return block(trace.spread(codes, unit.first_point - 1, points))
+    return scpi.block(trace.spread(codes, unit.first_point - 1, points))
 
 
-def screenshot(unit: Ds1054z, call: SimCall) -> Later:
+def screenshot(unit: Ds1054z, call: scpi.SimCall) -> scpi.Later:
     """``:DISP:DATA? ON,OFF,PNG``: without arguments a BMP of over a megabyte."""
     kinds = {"BMP24": "bmp", "BMP8": "bmp", "PNG": "png"}
     kind = call.choice(2, kinds) if call.has(2) else "bmp"
@@ -319,17 +297,19 @@ def screenshot(unit: Ds1054z, call: SimCall) -> Later:
                 channel.code(volts) / 255 for volts in unit.trace(number, "NORM", now).volts
             ]
         )
-        return block(png(rows) if kind == "png" else bmp(rows))
+        return scpi.block(png(rows) if kind == "png" else bmp(rows))
 
-    return Later(PICTURE_S, finish)
+    return scpi.Later(PICTURE_S, finish)
 
 
-CHANNEL: Final = Settings(of=lambda u, c: u.channel(c))
+CHANNEL: Final = scpi.Settings(of=lambda u, c: u.channel(c))
 
-VOCABULARY: Final = Vocabulary(
+OWN: Final = scpi.Settings(say=_number)
+
+VOCABULARY: Final = scpi.Vocabulary(
     {
         ":CHANnel<n>:DISPlay": set_shown,
-        ":CHANnel<n>:DISPlay?": lambda u, c: flag(u.channel(c).is_shown),
+        ":CHANnel<n>:DISPlay?": lambda u, c: scpi.flag(u.channel(c).is_shown),
         ":CHANnel<n>:SCALe": set_division,
         ":CHANnel<n>:SCALe?": lambda u, c: _number(u.channel(c).division_v),
         ":CHANnel<n>:OFFSet": set_offset,
@@ -338,10 +318,8 @@ VOCABULARY: Final = Vocabulary(
         ":CHANnel<n>:PROBe": set_probe,
         ":CHANnel<n>:PROBe?": lambda u, c: _number(u.channel(c).probe),
         **CHANNEL.choice(":CHANnel<n>:BWLimit", "bandwidth", ("20M", "OFF")),
-        ":TIMebase[:MAIN]:SCALe": set_time_division,
-        ":TIMebase[:MAIN]:SCALe?": lambda u, _c: _number(u.time_division_s),
-        ":TIMebase[:MAIN]:OFFSet": set_time_offset,
-        ":TIMebase[:MAIN]:OFFSet?": lambda u, _c: _number(u.time_offset_s),
+        **OWN.number(":TIMebase[:MAIN]:SCALe", "time_division_s", 5e-9, 50.0, unit="S"),
+        **OWN.number(":TIMebase[:MAIN]:OFFSet", "time_offset_s", -1.0, 1.0, unit="S"),
         ":ACQuire:MDEPth": set_depth,
         ":ACQuire:MDEPth?": lambda u, _c: str(u.depth or "AUTO"),
         ":ACQuire:SRATe?": lambda u, _c: _number(u.samples_per_s()),
@@ -355,17 +333,17 @@ VOCABULARY: Final = Vocabulary(
         ":TRIGger:STATus?": trigger_status,
         ":TRIGger:MODE": lambda _u, c: c.choice(0, {"EDGE": None}),
         ":TRIGger:MODE?": lambda _u, _c: "EDGE",
-        **OWN.choice(
+        **scpi.OWN.choice(
             ":TRIGger:SWEep", "sweep", {"AUTO": "AUTO", "NORMal": "NORM", "SINGle": "SING"}
         ),
-        **OWN.row(
+        **scpi.OWN.row(
             ":TRIGger:EDGe:SOURce",
             "trigger_source",
             lambda u, c: c.choice(0, {f"CHANnel{n}": f"CHAN{n}" for n in u.channels}),
         ),
         ":TRIGger:EDGe:LEVel": set_trigger_level,
         ":TRIGger:EDGe:LEVel?": lambda u, _c: _number(u.trigger_level_v),
-        **OWN.choice(
+        **scpi.OWN.choice(
             ":TRIGger:EDGe:SLOPe",
             "trigger_slope",
             {"POSitive": "POS", "NEGative": "NEG", "RFALl": "RFAL"},
@@ -379,13 +357,13 @@ VOCABULARY: Final = Vocabulary(
         ":WAVeform:FORMat": set_wave_format,
         ":WAVeform:FORMat?": lambda _u, _c: "BYTE",
         # From 1.
-        **OWN.row(
+        **scpi.OWN.row(
             ":WAVeform:STARt",
             "first_point",
             lambda u, c: c.whole(0, lowest=1, highest=_available(u)),
         ),
         # Included.
-        **OWN.row(
+        **scpi.OWN.row(
             ":WAVeform:STOP", "last_point", lambda u, c: c.whole(0, lowest=1, highest=_available(u))
         ),
         ":WAVeform:PREamble?": preamble,
@@ -395,11 +373,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="RIGOL TECHNOLOGIES,DS1054Z,{serial},00.04.04.SP4",
     serial="DS1ZA{number:09d}",
     first_number=170_300_123,
-    dialect=Dialect(error_format='{code},"{text}"', latency_s=0.002),
+    dialect=scpi.Dialect(error_format='{code},"{text}"', latency_s=0.002),
     vocabulary=VOCABULARY,
     build=Ds1054z,
 )

@@ -20,7 +20,16 @@ from edged_sim.models.families.selected import (
     is_active,
     switch_master,
 )
-from edged_sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
+from edged_sim.scpi import (
+    Dialect,
+    ModelSpec,
+    ScpiError,
+    Settings,
+    SimCall,
+    SimUnit,
+    Vocabulary,
+    flag,
+)
 
 MOST_DELAY_MS: Final = 250
 
@@ -104,10 +113,7 @@ def clear_ovp(unit: Hmp4040, call: SimCall) -> None:
     unit.apply(call.now)
 
 
-def set_fuse_delay(unit: Hmp4040, call: SimCall) -> None:
-    """``FUSE:DEL 50``, in milliseconds."""
-    unit.channel.fuse_delay_ms = call.whole(0, lowest=0, highest=MOST_DELAY_MS)
-
+OF_CHANNEL: Final = Settings(of=lambda u, _c: u.channel)
 
 VOCABULARY: Final = Vocabulary(
     {
@@ -122,8 +128,7 @@ VOCABULARY: Final = Vocabulary(
         ":OUTPut:SELect?": is_active,
         ":OUTPut:GENeral": switch_master,
         ":OUTPut:GENeral?": lambda u, _c: flag(u.is_master_on),
-        ":FUSE:DELay": set_fuse_delay,
-        ":FUSE:DELay?": lambda u, _c: str(u.channel.fuse_delay_ms),
+        **OF_CHANNEL.whole(":FUSE:DELay", "fuse_delay_ms", 0, MOST_DELAY_MS),
         ":MEASure[:SCALar][:VOLTage][:DC]?": lambda u, c: f"{u.channel.display(c)[0]:.3f}",
         ":MEASure[:SCALar]:CURRent[:DC]?": lambda u, c: f"{u.channel.display(c)[1]:.4f}",
         ":STATus:QUEStionable:INSTrument:ISUMmary<n>:CONDition?": lambda u, c: str(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from edged_sim.models.families.load import ElectronicLoad, set_load_level, switch_input
-from edged_sim.scpi import OWN, Dialect, ModelSpec, SimCall, Vocabulary, flag
+from edged_sim.scpi import OWN, Dialect, ModelSpec, Settings, SimCall, Vocabulary, flag
 
 MODES: Final = {"CURRent": "CC", "VOLTage": "CV", "RESistance": "CR", "POWer": "CP"}
 LOW_RANGE_V: Final = 36.0
@@ -65,12 +65,6 @@ def set_voltage_range(unit: Sdl1020x, call: SimCall) -> None:
     unit.range_v = LOW_RANGE_V if asked <= LOW_RANGE_V else most
 
 
-def set_von(unit: Sdl1020x, call: SimCall) -> None:
-    """``:SOUR:VOLT:LEV:ON 3``."""
-    unit.von = call.number(0, lowest=0.0, highest=unit.highest_v, unit="V")
-    unit.apply(call.now)
-
-
 def set_trip(unit: Sdl1020x, call: SimCall, what: str) -> None:
     """``:SOUR:CURR:PROT:LEV 7``."""
     most = unit.highest_a if what == "CURR" else unit.highest_w
@@ -113,6 +107,8 @@ def ask_input(unit: Sdl1020x, call: SimCall) -> str:
     return flag(unit.is_on)
 
 
+APPLIED: Final = Settings(then=lambda u, c, _: u.apply(c.now))
+
 VOCABULARY: Final = Vocabulary(
     {
         "[:SOURce]:FUNCtion": set_mode,
@@ -122,8 +118,12 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:CURRent:IRANGe?": lambda u, _c: f"{u.range_a:g}",
         "[:SOURce]:CURRent:VRANGe": set_voltage_range,
         "[:SOURce]:CURRent:VRANGe?": lambda u, _c: f"{u.range_v:g}",
-        "[:SOURce]:VOLTage[:LEVel]:ON": set_von,
-        "[:SOURce]:VOLTage[:LEVel]:ON?": lambda u, _c: f"{u.von:.3f}",
+        **APPLIED.row(
+            "[:SOURce]:VOLTage[:LEVel]:ON",
+            "von",
+            lambda u, c: c.number(0, lowest=0.0, highest=u.highest_v, unit="V"),
+            "{:.3f}".format,
+        ),
         "[:SOURce]:INPut[:STATe]": switch_input,
         "[:SOURce]:INPut[:STATe]?": ask_input,
         **OWN.switch(":SYSTem:SENSe[:STATe]", "has_sense"),

@@ -13,18 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.scope import Capture, Scope, set_shown
-from edged_sim.scpi import (
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    SimUnit,
-    Vocabulary,
-    block,
-)
 from edged_sim.signals import bmp
 
 CODES_PER_DIVISION: Final = 25
@@ -73,7 +63,7 @@ class Sds1104xe(Scope[Channel]):
 
     divisions = 14
 
-    def __init__(self, unit: SimUnit) -> None:
+    def __init__(self, unit: scpi.SimUnit) -> None:
         super().__init__(unit)
         self.command_error = 0
         self.execution_error = 0
@@ -118,7 +108,7 @@ class Sds1104xe(Scope[Channel]):
             number, lambda: self.capture(number, now, points=points, middle_s=self.delay_s)
         )
 
-    def say(self, call: SimCall, value: str, unit: str = "") -> str:
+    def say(self, call: scpi.SimCall, value: str, unit: str = "") -> str:
         """An answer with the header before it and the unit behind it, until ``CHDR OFF``."""
         if not self.has_headers:
             return value
@@ -138,34 +128,34 @@ def _si(value: float, unit: str) -> str:
     return f"{value / scale:.2f}{suffix}{unit}"
 
 
-def _value(unit: Sds1104xe, call: SimCall, lowest: float, highest: float, of: str) -> float:
+def _value(unit: Sds1104xe, call: scpi.SimCall, lowest: float, highest: float, of: str) -> float:
     try:
         return call.number(0, lowest=lowest, highest=highest, unit=of)
-    except ScpiError:
+    except scpi.ScpiError:
         unit.refuse()
         raise
 
 
-def set_headers(unit: Sds1104xe, call: SimCall) -> None:
+def set_headers(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``CHDR OFF``."""
     unit.has_headers = call.choice(0, {"OFF": False, "SHORT": True, "LONG": True})
 
 
-def set_division(unit: Sds1104xe, call: SimCall) -> None:
+def set_division(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``C<n>:VDIV``: 500 µV to 10 V, times the probe."""
     channel = unit.channel(call)
     factor = channel.attenuation
     channel.division_v = _value(unit, call, 500e-6 * factor, 10.0 * factor, "V")
 
 
-def set_offset(unit: Sds1104xe, call: SimCall) -> None:
+def set_offset(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``C<n>:OFST``."""
     channel = unit.channel(call)
     most = 100.0 * channel.attenuation
     channel.offset_v = _value(unit, call, -most, most, "V")
 
 
-def set_attenuation(unit: Sds1104xe, call: SimCall) -> None:
+def set_attenuation(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``C<n>:ATTN``: the division follows."""
     channel = unit.channel(call)
     factor = _value(unit, call, 0.1, 10_000.0, "")
@@ -173,17 +163,17 @@ def set_attenuation(unit: Sds1104xe, call: SimCall) -> None:
     channel.attenuation = factor
 
 
-def set_time_division(unit: Sds1104xe, call: SimCall) -> None:
+def set_time_division(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``TDIV``."""
     unit.time_division_s = _value(unit, call, 1e-9, 100.0, "S")
 
 
-def set_delay(unit: Sds1104xe, call: SimCall) -> None:
+def set_delay(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``TRDL``."""
     unit.delay_s = _value(unit, call, -100.0, 100.0, "S")
 
 
-def set_mode(unit: Sds1104xe, call: SimCall) -> None:
+def set_mode(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``TRMD``."""
     modes = {"AUTO": "AUTO", "NORM": "NORM", "SINGLE": "SINGLE", "STOP": "STOP"}
     unit.mode = call.choice(0, modes)
@@ -191,7 +181,7 @@ def set_mode(unit: Sds1104xe, call: SimCall) -> None:
         stop(unit, call)
 
 
-def stop(unit: Sds1104xe, call: SimCall) -> None:
+def stop(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``STOP``: keep what the shown channels see now."""
     unit.mode = "STOP"
     unit.captures.clear()
@@ -199,18 +189,18 @@ def stop(unit: Sds1104xe, call: SimCall) -> None:
         unit.trace(number, call.now)
 
 
-def arm(unit: Sds1104xe, _call: SimCall) -> None:
+def arm(unit: Sds1104xe, _call: scpi.SimCall) -> None:
     """``ARM``."""
     unit.mode = "NORM"
 
 
-def set_trigger(unit: Sds1104xe, call: SimCall) -> None:
+def set_trigger(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``TRSE EDGE,SR,C1,HT,OFF``."""
     call.choice(0, {"EDGE": None})
     unit.trigger_source = call.choice(2, {f"C{n}": f"C{n}" for n in unit.channels})
 
 
-def set_trigger_level(unit: Sds1104xe, call: SimCall) -> None:
+def set_trigger_level(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``C<n>:TRLV``."""
     channel = unit.channel(call)
     most = 4.5 * channel.division_v
@@ -219,7 +209,7 @@ def set_trigger_level(unit: Sds1104xe, call: SimCall) -> None:
     )
 
 
-def measure(unit: Sds1104xe, call: SimCall) -> str:
+def measure(unit: Sds1104xe, call: scpi.SimCall) -> str:
     """``C<n>:PAVA? PKPK`` → ``PKPK,2.00E-02`` (with ``V`` while headers are on); ``****``: none."""
     channel = unit.channel(call)
     name = call.choice(0, {name: name for name in PARAMETERS})
@@ -233,7 +223,7 @@ def measure(unit: Sds1104xe, call: SimCall) -> str:
     return unit.say(call, f"{name},{text}", of)
 
 
-def set_waveform(unit: Sds1104xe, call: SimCall) -> None:
+def set_waveform(unit: Sds1104xe, call: scpi.SimCall) -> None:
     """``WFSU SP,0,NP,0,FP,0``: take every n-th point, how many (0: all), the first."""
     for place in range(0, len(call.arguments) - 1, 2):
         number = call.whole(place + 1, lowest=0, highest=MOST_POINTS)
@@ -245,17 +235,17 @@ def set_waveform(unit: Sds1104xe, call: SimCall) -> None:
             case "FP":
                 unit.first_point = number
             case _:
-                raise ScpiError(-224)
+                raise scpi.ScpiError(-224)
 
 
-def waveform(unit: Sds1104xe, call: SimCall) -> bytes:
+def waveform(unit: Sds1104xe, call: scpi.SimCall) -> bytes:
     """``C<n>:WF? DAT2``: the block, and the empty line behind it."""
     number = call.suffix(highest=unit.channel_count)
     channel = unit.channels[number]
     call.choice(0, {"DAT2": None})
     if not channel.is_shown:
         unit.refuse()
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     trace = unit.trace(number, call.now)
     codes = bytes(channel.code(volts) & 0xFF for volts in trace.volts)
     left = max(0, trace.points - unit.first_point)
@@ -264,10 +254,10 @@ def waveform(unit: Sds1104xe, call: SimCall) -> bytes:
     if unit.points:
         data = data[: unit.points]
     header = f"C{number}:WF DAT2,".encode("ascii") if unit.has_headers else b""
-    return header + block(data) + b"\n"
+    return header + scpi.block(data) + b"\n"
 
 
-def screenshot(unit: Sds1104xe, _call: SimCall) -> Later:
+def screenshot(unit: Sds1104xe, _call: scpi.SimCall) -> scpi.Later:
     """``SCDP``: a command without a question mark that answers with a BMP."""
 
     def finish(now: float) -> bytes:
@@ -278,10 +268,10 @@ def screenshot(unit: Sds1104xe, _call: SimCall) -> Later:
         )
         return bmp(rows)
 
-    return Later(PICTURE_S, finish)
+    return scpi.Later(PICTURE_S, finish)
 
 
-def command_error(unit: Sds1104xe, call: SimCall) -> str:
+def command_error(unit: Sds1104xe, call: scpi.SimCall) -> str:
     """``CMR?``: read once."""
     if -113 in unit.status.drain():
         unit.command_error = UNDEFINED_HEADER
@@ -289,22 +279,24 @@ def command_error(unit: Sds1104xe, call: SimCall) -> str:
     return unit.say(call, str(code))
 
 
-def execution_error(unit: Sds1104xe, call: SimCall) -> str:
+def execution_error(unit: Sds1104xe, call: scpi.SimCall) -> str:
     """``EXR?``: read once."""
     code, unit.execution_error = unit.execution_error, 0
     return unit.say(call, str(code))
 
 
-def state(unit: Sds1104xe, call: SimCall) -> str:
+def state(unit: Sds1104xe, call: scpi.SimCall) -> str:
     """``SAST?``."""
     texts = {"AUTO": "Auto", "STOP": "Stop", "NORM": "Trig'd"}
     return unit.say(call, texts.get(unit.mode, "Ready"))
 
 
-CHANNEL: Final = Settings(of=lambda u, c: u.channel(c), answer=lambda u, c, text: u.say(c, text))
-OWN: Final = Settings(answer=lambda u, c, text: u.say(c, text))
+CHANNEL: Final = scpi.Settings(
+    of=lambda u, c: u.channel(c), answer=lambda u, c, text: u.say(c, text)
+)
+OWN: Final = scpi.Settings(answer=lambda u, c, text: u.say(c, text))
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         "CHDR": set_headers,
         "CHDR?": lambda u, c: u.say(c, "SHORT" if u.has_headers else "OFF"),
@@ -351,11 +343,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="Siglent Technologies,SDS1104X-E,{serial},7.6.1.20",
     serial="SDS1EBAC0L{number:04d}",
     first_number=98,
-    dialect=Dialect(error_format="", latency_s=0.002),
+    dialect=scpi.Dialect(error_format="", latency_s=0.002),
     vocabulary=VOCABULARY,
     build=Sds1104xe,
 )

@@ -14,18 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.scope import Capture, Scope, set_shown
-from edged_sim.scpi import (
-    ERROR_TEXTS,
-    Dialect,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    SimUnit,
-    Vocabulary,
-    flag,
-)
 
 CODES_PER_DIVISION: Final = 25
 NO_MEASUREMENT: Final = "9.91E37"
@@ -61,7 +51,7 @@ class Tbs(Scope[Channel]):
     channel_count = 2
     depths: ClassVar[tuple[int, ...]] = (1000, 2000, 20_000)
 
-    def __init__(self, unit: SimUnit) -> None:
+    def __init__(self, unit: scpi.SimUnit) -> None:
         super().__init__(unit)
         self.has_headers = True
         self.events: list[int] = []
@@ -121,7 +111,7 @@ class Tbs(Scope[Channel]):
             self.record = self.depth
         return self.record
 
-    def say(self, call: SimCall, value: str) -> str:
+    def say(self, call: scpi.SimCall, value: str) -> str:
         """An answer, with its header until ``HEADer OFF``."""
         if not self.has_headers:
             return value
@@ -132,21 +122,21 @@ def _number(value: float) -> str:
     return f"{value:.6E}"
 
 
-def _state(call: SimCall) -> bool:
+def _state(call: scpi.SimCall) -> bool:
     if call.text(0).upper() in ("RUN", "STOP"):
         return call.text(0).upper() == "RUN"
     return call.boolean(0)
 
 
-def set_depth(unit: Tbs, call: SimCall) -> None:
+def set_depth(unit: Tbs, call: scpi.SimCall) -> None:
     """``HORizontal:RECOrdlength``: one of the menu's."""
     asked = call.whole(0, lowest=unit.depths[0], highest=unit.depths[-1])
     if asked not in unit.depths:
-        raise ScpiError(-222)
+        raise scpi.ScpiError(-222)
     unit.depth = asked
 
 
-def set_running(unit: Tbs, call: SimCall) -> None:
+def set_running(unit: Tbs, call: scpi.SimCall) -> None:
     """``ACQuire:STATE RUN``: a single sequence is captured at once, and stops."""
     is_running = _state(call)
     if is_running or unit.is_running:
@@ -158,34 +148,34 @@ def set_running(unit: Tbs, call: SimCall) -> None:
         unit.is_running = is_running and unit.stop_after != "SEQ"
 
 
-def set_level(unit: Tbs, call: SimCall) -> None:
+def set_level(unit: Tbs, call: scpi.SimCall) -> None:
     """``TRIGger:A:LEVel:CH1``."""
     level = call.number(0, lowest=-50.0, highest=50.0, unit="V")
     unit.levels[call.suffix(highest=unit.channel_count)] = level
 
 
-def force(unit: Tbs, call: SimCall) -> None:  # noqa: ARG001 - the seam's argument
+def force(unit: Tbs, call: scpi.SimCall) -> None:  # noqa: ARG001 - the seam's argument
     """``TRIGger FORCe``."""
     call.choice(0, {"FORCe": None})
 
 
-def trigger_state(unit: Tbs, call: SimCall) -> str:
+def trigger_state(unit: Tbs, call: scpi.SimCall) -> str:
     """``TRIGger:STATE?``; the calibrator that is connected triggers all the time."""
     running = "AUTO" if unit.trigger_mode == "AUTO" else "TRIGGER"
     return unit.say(call, running if unit.is_running else "SAVE")
 
 
-def set_measured(unit: Tbs, call: SimCall) -> None:
+def set_measured(unit: Tbs, call: scpi.SimCall) -> None:
     """``MEASUrement:IMMed:SOUrce1 CH1``."""
     unit.measured = call.choice(0, {f"CH{n}": n for n in unit.channels})
 
 
-def set_type(unit: Tbs, call: SimCall) -> None:
+def set_type(unit: Tbs, call: scpi.SimCall) -> None:
     """``MEASUrement:IMMed:TYPe PK2pk``."""
     unit.type = call.choice(0, TYPES)
 
 
-def measured(unit: Tbs, call: SimCall) -> str:
+def measured(unit: Tbs, call: scpi.SimCall) -> str:
     """``MEASUrement:IMMed:VALue?``."""
     value = None
     if unit.channels[unit.measured].is_shown:
@@ -193,15 +183,15 @@ def measured(unit: Tbs, call: SimCall) -> str:
     return unit.say(call, NO_MEASUREMENT if value is None else _number(value))
 
 
-def set_data_source(unit: Tbs, call: SimCall) -> None:
+def set_data_source(unit: Tbs, call: scpi.SimCall) -> None:
     """``DATa:SOUrce CH1``: only one that is shown."""
     number = call.choice(0, {f"CH{n}": n for n in unit.channels})
     if not unit.channels[number].is_shown:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.data_source = number
 
 
-def curve(unit: Tbs, call: SimCall) -> bytes | None:
+def curve(unit: Tbs, call: scpi.SimCall) -> bytes | None:
     """``CURVe?``: a block; silence while an error waits."""
     if unit.status.count():
         return None
@@ -220,7 +210,7 @@ def curve(unit: Tbs, call: SimCall) -> bytes | None:
     return f"#{len(size)}{size}".encode("ascii") + wanted
 
 
-def description(unit: Tbs, call: SimCall) -> str:
+def description(unit: Tbs, call: scpi.SimCall) -> str:
     """``WFMOutpre?``: all that the data mean, in the order of the manual."""
     channel = unit.channels[unit.data_source]
     form = (
@@ -248,28 +238,30 @@ def description(unit: Tbs, call: SimCall) -> str:
     return unit.say(call, "")[:-1] + ":" + ";".join(f"{k} {v}" for k, v in fields.items())
 
 
-def event_status(unit: Tbs, _call: SimCall) -> str:
+def event_status(unit: Tbs, _call: scpi.SimCall) -> str:
     """``*ESR?``: what happened, and from now on ``ALLEv?`` has the words for it."""
     unit.events = [abs(code) for code in unit.status.drain()]
     word, unit.status.events = unit.status.events, 0
     return str(word)
 
 
-def all_events(unit: Tbs, call: SimCall) -> str:
+def all_events(unit: Tbs, call: scpi.SimCall) -> str:
     """``ALLEv?`` → ``113,"Undefined header"``."""
     if not unit.events:
         return unit.say(call, '0,"No events to report - queue empty"')
-    told = ",".join(f'{code},"{ERROR_TEXTS.get(-code, "Device error")}"' for code in unit.events)
+    told = ",".join(
+        f'{code},"{scpi.ERROR_TEXTS.get(-code, "Device error")}"' for code in unit.events
+    )
     unit.events = []
     return unit.say(call, told)
 
 
-OWN: Final = Settings(say=_number, answer=lambda u, c, text: u.say(c, text))
-CHANNEL: Final = Settings(
+OWN: Final = scpi.Settings(say=_number, answer=lambda u, c, text: u.say(c, text))
+CHANNEL: Final = scpi.Settings(
     of=lambda u, c: u.channel(c), say=_number, answer=lambda u, c, text: u.say(c, text)
 )
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         **OWN.switch("HEADer", "has_headers"),
         "*ESR?": event_status,
@@ -282,13 +274,13 @@ VOCABULARY: Final = Vocabulary(
         **CHANNEL.choice("CH<n>:COUPling", "coupling", ("AC", "DC", "GND")),
         **CHANNEL.choice("CH<n>:BANdwidth", "bandwidth", {"TWEnty": "TWE", "FULl": "FULL"}),
         "SELect:CH<n>": set_shown,
-        "SELect:CH<n>?": lambda u, c: u.say(c, flag(u.channel(c).is_shown)),
+        "SELect:CH<n>?": lambda u, c: u.say(c, scpi.flag(u.channel(c).is_shown)),
         **OWN.number("HORizontal:SCAle", "time_division_s", 2e-9, 100.0, unit="S"),
         **OWN.number("HORizontal:POSition", "time_position", -1000.0, 1000.0, unit="S"),
         "HORizontal:RECOrdlength": set_depth,
         "HORizontal:RECOrdlength?": lambda u, c: u.say(c, str(u.depth)),
         "ACQuire:STATE": set_running,
-        "ACQuire:STATE?": lambda u, c: u.say(c, flag(u.is_running)),
+        "ACQuire:STATE?": lambda u, c: u.say(c, scpi.flag(u.is_running)),
         **OWN.choice("ACQuire:STOPAfter", "stop_after", {"RUNSTop": "RUNST", "SEQuence": "SEQ"}),
         **OWN.choice(
             "ACQuire:MODe",
@@ -342,11 +334,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="TEKTRONIX,TBS1102C,{serial},CF:91.1CT FV:v1.29.30; FPGA:v20.78;",
     serial="C{number:06d}",
     first_number=25_730,
-    dialect=Dialect(error_format="", latency_s=0.003),
+    dialect=scpi.Dialect(error_format="", latency_s=0.003),
     vocabulary=VOCABULARY,
     build=Tbs,
 )

@@ -12,19 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from edged_sim import scpi
 from edged_sim.models.families.source import LINE_CYCLE_S, SourceUnit
-from edged_sim.scpi import (
-    Answer,
-    Dialect,
-    Later,
-    ModelSpec,
-    ScpiError,
-    Settings,
-    SimCall,
-    Vocabulary,
-    flag,
-    nearest_at_least,
-)
 
 VOLT_RANGES: Final = (10e-3, 100e-3, 1.0, 10.0, 30.0)
 AMP_RANGES: Final = (1e-3, 10e-3, 100e-3, 200e-3)
@@ -109,70 +98,58 @@ class Gs200(SourceUnit):
         self.hold(steps[index] + (steps[index + 1] - steps[index]) * share, now)
 
 
-def set_function(unit: Gs200, call: SimCall) -> None:
+def set_function(unit: Gs200, call: scpi.SimCall) -> None:
     """``:SOUR:FUNC VOLT``: with the output off only."""
     is_current = call.choice(0, {"VOLTage": False, "CURRent": True})
     if is_current is not unit.output.is_current and unit.output.is_on:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.output.is_current = is_current
     unit.output.apply(call.now)
 
 
-def set_range(unit: Gs200, call: SimCall) -> None:
+def set_range(unit: Gs200, call: scpi.SimCall) -> None:
     """``:SOUR:RANG 10``; the level comes down with the range."""
     steps = AMP_RANGES if unit.output.is_current else VOLT_RANGES
     asked = call.number(0, lowest=0.0, highest=steps[-1], default=steps[-1])
-    unit.ranges[unit.function] = nearest_at_least(asked, steps)
+    unit.ranges[unit.function] = scpi.nearest_at_least(asked, steps)
     if abs(unit.output.level) > unit.highest():
         unit.hold(0.0, call.now)
 
 
-def set_level(unit: Gs200, call: SimCall) -> None:
+def set_level(unit: Gs200, call: scpi.SimCall) -> None:
     """``:SOUR:LEV 1.5``: now, or a step while a program is edited."""
     unit.move(call.now)
     highest = unit.highest()
     level = call.number(0, lowest=-highest, highest=highest, default=0.0)
     if unit.is_editing:
         if len(unit.program) >= MOST_STEPS:
-            raise ScpiError(-221)
+            raise scpi.ScpiError(-221)
         unit.program.append(level)
         return
     if unit.started is not None:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.hold(level, call.now)
 
 
-def set_level_auto(unit: Gs200, call: SimCall) -> None:
+def set_level_auto(unit: Gs200, call: scpi.SimCall) -> None:
     """``:SOUR:LEV:AUTO 1.5``: the range goes along, and the output glitches when it does."""
     unit.move(call.now)
     if unit.started is not None or unit.is_editing:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     steps = AMP_RANGES if unit.output.is_current else VOLT_RANGES
     bound = HIGHEST_A if unit.output.is_current else HIGHEST_V
     level = call.number(0, lowest=-bound, highest=bound, default=0.0)
-    unit.ranges[unit.function] = nearest_at_least(abs(level), steps)
+    unit.ranges[unit.function] = scpi.nearest_at_least(abs(level), steps)
     unit.hold(level, call.now)
 
 
-def get_level(unit: Gs200, call: SimCall) -> str:
+def get_level(unit: Gs200, call: scpi.SimCall) -> str:
     """``:SOUR:LEV?``."""
     unit.move(call.now)
     return _number(unit.output.level)
 
 
-def set_volts_limit(unit: Gs200, call: SimCall) -> None:
-    """``:SOUR:PROT:VOLT``: while it sources current."""
-    unit.output.volts_limit = call.number(0, lowest=1.0, highest=30.0, default=30.0, unit="V")
-    unit.output.apply(call.now)
-
-
-def set_amps_limit(unit: Gs200, call: SimCall) -> None:
-    """``:SOUR:PROT:CURR``: while it sources voltage."""
-    unit.output.amps_limit = call.number(0, lowest=1e-3, highest=0.2, default=0.2, unit="A")
-    unit.output.apply(call.now)
-
-
-def switch(unit: Gs200, call: SimCall) -> None:
+def switch(unit: Gs200, call: scpi.SimCall) -> None:
     """``:OUTP ON``; off ends a program."""
     unit.move(call.now)
     is_on = call.boolean(0)
@@ -181,51 +158,51 @@ def switch(unit: Gs200, call: SimCall) -> None:
     unit.output.switch(is_on=is_on, now=call.now)
 
 
-def measure(unit: Gs200, call: SimCall) -> Answer:
+def measure(unit: Gs200, call: scpi.SimCall) -> scpi.Answer:
     """``:MEAS?``: the current of a voltage, the voltage of a current."""
     unit.move(call.now)
     is_too_small = not unit.output.is_current and unit.ranges["VOLT"] < LOWEST_MONITORED_V
     if not unit.has_monitor or not unit.output.is_on or is_too_small:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
 
     def finish(now: float) -> str:
         volts, amps = unit.output.measure(now, call.random)
         return _number(volts if unit.output.is_current else amps)
 
-    return Later(unit.nplc * LINE_CYCLE_S + unit.monitor_delay_ms / 1000, finish)
+    return scpi.Later(unit.nplc * LINE_CYCLE_S + unit.monitor_delay_ms / 1000, finish)
 
 
-def begin_edit(unit: Gs200, _call: SimCall) -> None:
+def begin_edit(unit: Gs200, _call: scpi.SimCall) -> None:
     """``:PROG:EDIT:STAR``: the program is empty after it."""
     unit.program.clear()
     unit.is_editing, unit.started = True, None
 
 
-def end_edit(unit: Gs200, _call: SimCall) -> None:
+def end_edit(unit: Gs200, _call: scpi.SimCall) -> None:
     """``:PROG:EDIT:END``."""
     unit.is_editing = False
 
 
-def run(unit: Gs200, call: SimCall) -> None:
+def run(unit: Gs200, call: scpi.SimCall) -> None:
     """``:PROG:RUN``."""
     if unit.is_editing or not unit.program:
-        raise ScpiError(-221)
+        raise scpi.ScpiError(-221)
     unit.started, unit.start_level = call.now, unit.output.level
 
 
-def pause(unit: Gs200, call: SimCall) -> None:
+def pause(unit: Gs200, call: scpi.SimCall) -> None:
     """``:PROG:HOLD``: the level stays where it is."""
     unit.move(call.now)
     unit.started = None
 
 
-def condition(unit: Gs200, call: SimCall) -> str:
+def condition(unit: Gs200, call: scpi.SimCall) -> str:
     """``:STAT:COND?``."""
     unit.move(call.now)
     return str(RUNNING_BIT if unit.started is not None else 0)
 
 
-def event(unit: Gs200, call: SimCall) -> str:
+def event(unit: Gs200, call: scpi.SimCall) -> str:
     """``:STAT:EVEN?``: read once."""
     unit.move(call.now)
     events, unit.events = unit.events, 0
@@ -236,9 +213,12 @@ def _number(value: float) -> str:
     return f"{value:+.6E}"
 
 
-OWN: Final = Settings(say=_number)
+LIMIT: Final = scpi.Settings(
+    of=lambda u, _c: u.output, say=_number, then=lambda _u, c, output: output.apply(c.now)
+)
+OWN: Final = scpi.Settings(say=_number)
 
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = scpi.Vocabulary(
     {
         "*OPT?": lambda _u, _c: "/MON",
         "[:SOURce]:FUNCtion": set_function,
@@ -248,12 +228,14 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:LEVel[:FIXed]": set_level,
         "[:SOURce]:LEVel[:FIXed]?": get_level,
         "[:SOURce]:LEVel:AUTO": set_level_auto,
-        "[:SOURce]:PROTection:VOLTage": set_volts_limit,
-        "[:SOURce]:PROTection:VOLTage?": lambda u, _c: _number(u.output.volts_limit),
-        "[:SOURce]:PROTection:CURRent": set_amps_limit,
-        "[:SOURce]:PROTection:CURRent?": lambda u, _c: _number(u.output.amps_limit),
+        **LIMIT.number(
+            "[:SOURce]:PROTection:VOLTage", "volts_limit", 1.0, 30.0, default=30.0, unit="V"
+        ),
+        **LIMIT.number(
+            "[:SOURce]:PROTection:CURRent", "amps_limit", 0.001, 0.2, default=0.2, unit="A"
+        ),
         ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
+        ":OUTPut[:STATe]?": lambda u, _c: scpi.flag(u.output.is_on),
         **OWN.switch(":SENSe[:STATe]", "has_monitor"),
         # 1 to 25.
         **OWN.whole(":SENSe:NPLC", "nplc", 1, 25),
@@ -276,11 +258,11 @@ VOCABULARY: Final = Vocabulary(
     }
 )
 
-MODEL: Final = ModelSpec(
+MODEL: Final = scpi.ModelSpec(
     idn="YOKOGAWA,GS210,{serial},2.01",
     serial="91N{number:06d}",
     first_number=928756,
-    dialect=Dialect(error_format='{code},"{text}"', latency_s=0.003),
+    dialect=scpi.Dialect(error_format='{code},"{text}"', latency_s=0.003),
     vocabulary=VOCABULARY,
     build=Gs200,
 )

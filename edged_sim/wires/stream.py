@@ -277,7 +277,10 @@ class Visit:
         """
         if self.is_under(FaultKind.DEAF_CLEAR):
             return
+        worker = self._worker
         await self._end_worker()
+        if self._has_left or self._worker is not worker:
+            return  # the reader has gone meanwhile, or cleared once more
         self._waiting = asyncio.Queue(MOST_WAITING)
         self._worker = asyncio.get_running_loop().create_task(self._work())
 
@@ -285,7 +288,8 @@ class Visit:
         """The reader is gone; what it had sent (an output off, say) is still done."""
         self._leave()
         await self._waiting.put(None)
-        await self._worker
+        # A clear may be ending it at the same time.
+        await asyncio.gather(self._worker, return_exceptions=True)
 
     async def stop(self) -> None:
         """End at once."""

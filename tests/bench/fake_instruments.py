@@ -23,7 +23,7 @@ from edged.instruments.mailbox import Priority, Waiter
 from edged.profiles.loading import parse_profile
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection, Profile
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.transports.address import Transport
 
 PROFILE = """

@@ -15,7 +15,7 @@ from edged.instruments.pool import Event, InstrumentPool
 from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Command, Connection, ErrorCheck, Match, Profile
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from edged.transports.link import Link
 from edged.transports.visa import VisaLibrary
 from tests.bench.fake_bus import FakeBus

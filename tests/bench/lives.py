@@ -24,7 +24,7 @@ from edged.discovery.registering import Knowledge
 from edged.engine.rehearsal import TwinCore, _config_in, _knowledge_of
 from edged.engine.rehearsals import RealUnit
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.experiments.registry import Experiments
 from edged.transports.in_memory import FarEnd, InMemoryLink, Joined
 from edged_sim.twins import Twins, open_twins
@@ -62,7 +62,7 @@ class Life:
 
     @property
     def experiments(self) -> Experiments:
-        found: Experiments = self.core.work.experiments
+        found: Experiments = self.core.work.experiments.get()
         return found
 
     def die(self) -> None:
@@ -98,7 +98,7 @@ class _Joined:
 
     def hear(self, data: bytes) -> bool:
         life, bench = self.life, self.bench
-        if life.corpse is not None:
+        if life.corpse is not None or self.name in bench.is_deaf:
             return True
         life.sent += 1
         for text in data.decode("latin-1").splitlines():
@@ -118,7 +118,8 @@ class _Core(TwinCore):
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
         await super().start(parts)
         await self._work.clean_up()
-        self._work.experiments.left.start(parts)
+        if (experiments := self._work.experiments.made) is not None:
+            experiments.left.start(parts)
 
 
 class Lives:
@@ -129,13 +130,14 @@ class Lives:
 
     Attributes:
         rules: what owners say, by name; read when a life begins.
-        is_off: units that take no connection.
+        is_off: units that take no connection; ``is_deaf`` those that hear nothing.
     """
 
     def __init__(self, directory: Path, clock: VirtualClock, units: Mapping[str, str]) -> None:
         self.clock = clock
         self.rules: dict[str, UnitRules] = {}
         self.is_off: set[str] = set()
+        self.is_deaf: set[str] = set()
         self.sent: list[Sent] = []
         self.twins: Twins = open_twins(clock=clock, seed=1)
         library = shipped_library()

@@ -13,6 +13,7 @@ from tests.bench.mcp_client import Answer, modern
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 V03, V06, V11 = LEGACY
+V24 = "2024-11-05"
 V26 = "2026-07-28"
 ANY: Any = ...
 """In an expected body: whatever stands there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 from edged.plot.figure import Curve, Figure, Panel
@@ -11,12 +12,11 @@ from edged.runs.report.facts import (
     DataFile,
     Extract,
     Material,
-    RecordRow,
-    RecordRows,
     Standing,
     report_of,
 )
 from edged.runs.report.parts import FactList, FactTable, Note, ReportDocument
+from edged.store.audit.run_row import RunRow, RunRows
 
 BEGUN_MS = 1_790_000_000_000
 STANDING = Standing(
@@ -95,7 +95,7 @@ def unit_of(name: str, alias: str, **more: Any) -> dict[str, Any]:
 
 
 def material_of(**more: Any) -> Material:
-    row = RecordRow(seq=7, time_ms=BEGUN_MS, what="start_sweep", outcome="ok", hash="ab" * 32)
+    row = RunRow(7, BEGUN_MS, "outcome", "a", "start_sweep", "", "ok", "ab" * 32)
     whole = Material(
         run_id="sweep-1",
         meta=meta_of(),
@@ -104,10 +104,8 @@ def material_of(**more: Any) -> Material:
         extract=Extract(
             columns=("t", "set"), first=(("0.1", "0"), ("0.2", "2.5")), last=(("9", "5"),), total=30
         ),
-        files=(DataFile(name="data.csv", size=1234, sha256="cd" * 32),),
-        record=RecordRows(
-            first=(row,), total=1, digest="ef" * 32, head_seq=99, head_hash="01" * 32
-        ),
+        files=(DataFile(path=Path("data.csv"), size=1234, sha256="cd" * 32),),
+        record=RunRows(first=(row,), total=1, digest="ef" * 32, head_seq=99, head_hash="01" * 32),
     )
     return replace(whole, **more)
 

@@ -28,9 +28,9 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
 from edged.operations.commands import CommandOperations
 from edged.operations.sweeps import ReadSweep, StopSweep, SweepOperations
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.ports import NewPlan
-from edged.runs.registry import Registry
+from edged.runs.registry import Late, Registry
 from edged.runs.run import Run
 from edged.runs.run_head import RunHead, RunKind
 from edged.runs.sequences.registry import Sequences
@@ -370,7 +370,7 @@ class SweepHouse:
         acquisitions = Acquisitions()
         self.waveforms = WaveformRegistry(8)
         commands = CommandOperations(
-            sequences=sequences,
+            sequences=Late.of(self.runs, sequences),
             captures=Captures(self.waveforms, acquisitions),
             clock=clock,
             acquisitions=acquisitions,

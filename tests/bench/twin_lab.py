@@ -24,7 +24,7 @@ from edged.engine.rehearsal import TwinBench, TwinCore, _config_in, _knowledge_o
 from edged.engine.rehearsals import RealUnit
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
 from edged.profiles.confirm import Way
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.experiments.registry import Experiments
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.run import Run
@@ -123,7 +123,7 @@ class TwinLab:
 
     @property
     def experiments(self) -> Experiments:
-        return self.core.work.experiments
+        return self.core.work.experiments.get()
 
     @property
     def data(self) -> Path:
@@ -192,7 +192,7 @@ class TwinLab:
 
     async def answers(self, run_id: str, answers: Sequence[Any], *, number: int = 1) -> None:
         """Answer the questions of a run, the first of which has this number, as they come."""
-        experiments, clock = self.core.work.experiments, self.core.bench.clock
+        experiments, clock = self.experiments, self.core.bench.clock
         run = experiments.find(run_id)
         for question, answer in enumerate(answers, number):
             while run.question is None or run.question.number != question:
@@ -203,7 +203,7 @@ class TwinLab:
 
     async def ended(self, run_id: str) -> dict[str, Any]:
         """How a run ended."""
-        experiments = self.core.work.experiments
+        experiments = self.experiments
         await experiments.find(run_id).ended.wait()
         return experiments.status(run_id)
 

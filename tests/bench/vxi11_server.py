@@ -11,19 +11,25 @@ from dataclasses import dataclass, field
 
 CREATE_LINK, WRITE, READ, READ_STATUS = 10, 11, 12, 13
 LAST_FRAGMENT = 0x8000_0000
+PARAMETER_ERROR = 5
 
 
 @dataclass
 class Vxi11Server:
     """``errors``: procedure → device error. ``statuses``: procedure → RPC's own accept status.
 
-    ``keeps_back``: bytes at the end of an answer that never come.
+    ``keeps_back``: bytes at the end of an answer that never come. ``most``: how many bytes it says
+    that it takes at once, and refuses more; ``takes``: how many it takes. ``overstates``: a reply
+    announces so many bytes more than it has. What it was sent is its answer.
     """
 
     errors: dict[int, int] = field(default_factory=dict)
     statuses: dict[int, int] = field(default_factory=dict)
     status_byte: int = 0
     keeps_back: int = 0
+    most: int = 1024
+    takes: int = 1024
+    overstates: int = 0
     called: list[int] = field(default_factory=list)
     port: int = 0
     _said: bytes = b""
@@ -50,14 +56,18 @@ class Vxi11Server:
         error = self.errors.get(procedure, 0)
         match procedure:
             case _ if procedure == CREATE_LINK:
-                return struct.pack(">IIII", error, 1, 0, 1024)
+                return struct.pack(">IIII", error, 1, 0, self.most)
             case _ if procedure == WRITE:
                 (size,) = struct.unpack_from(">I", arguments, 16)
-                self._said = arguments[20 : 20 + size]
-                return struct.pack(">II", error, size)
+                if size > (self.most or size):
+                    return struct.pack(">II", PARAMETER_ERROR, 0)
+                taken = min(size, self.takes)
+                self._said += arguments[20 : 20 + taken]
+                return struct.pack(">II", error, taken)
             case _ if procedure == READ:
                 said, self._said = self._said, b""
-                return struct.pack(">III", error, 4, len(said)) + said + bytes(-len(said) % 4)
+                announced = len(said) + self.overstates
+                return struct.pack(">III", error, 4, announced) + said + bytes(-len(said) % 4)
             case _ if procedure == READ_STATUS:
                 return struct.pack(">II", error, self.status_byte)
         return struct.pack(">I", error)

@@ -15,6 +15,9 @@ from typing import Final, TypeVar
 
 HANGS_S: Final = 120.0
 LOOK_EVERY_S: Final = 0.05
+LOOK_AT_LEAST_EVERY_S: Final = 0.25
+LATER: Final = 0.05
+"""Of the time that was waited already: a look costs an engine some milliseconds of a processor."""
 TICK_S: Final = 0.01
 
 Found = TypeVar("Found")
@@ -24,8 +27,10 @@ def wait_for(what: Callable[[], object], within_s: float = HANGS_S) -> float:
     """Wait until ``what`` gives something true; how long that took, in seconds."""
     began = time.monotonic()
     while not what():
-        assert time.monotonic() - began < within_s, "it did not happen in time"
-        time.sleep(LOOK_EVERY_S)  # noqa: TID251 - another process has no event here
+        waited_s = time.monotonic() - began
+        assert waited_s < within_s, "it did not happen in time"
+        pause_s = min(max(LOOK_EVERY_S, LATER * waited_s), LOOK_AT_LEAST_EVERY_S)
+        time.sleep(pause_s)  # noqa: TID251 - another process has no event here
     return time.monotonic() - began
 
 

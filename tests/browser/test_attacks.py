@@ -290,7 +290,7 @@ def record(
 ) -> None:
     """A recording that an engine which starts in that directory finds."""
     files = RunFiles(directory / "data" / "runs" / "2026-11-21" / run_id, columns)
-    files.write({"data.csv": [tuple(row) for row in rows]}, ())
+    files.write({"data.csv": [tuple(row) for row in rows]})
     files.close()
     told = {"run_id": run_id, "kind": kind, "status": "completed", "started_ms": 1}
     told |= {"instrument_id": "psu1", "command_name": "iv_curve"}

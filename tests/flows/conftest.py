@@ -41,7 +41,8 @@ def no_list_is_old() -> Iterator[None]:
             made, then = heard.get(id(listing), (None, latest))
             if made is not told:
                 heard[id(listing)], then = (told, latest), latest
-            if mark != TOLD.mark() or (_timeless(told) == _timeless(now) and then == latest):
+            is_current = then == latest and _timeless(told.items()) == _timeless(now)
+            if mark != TOLD.mark() or is_current:
                 return told
             # A thread may be between a change and its note.
             time.sleep(0.05)  # noqa: TID251 - on the engine's loop, in a test that fails

@@ -14,7 +14,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import command_conversation
 from edged.instruments.instrument import connection_for
 from edged.profiles.model import Command, Completion, CompletionKind, Connection, ErrorCheck
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from edged.transports.link import LinkPreempted, LinkTimeout
 from edged.transports.serial import SerialLink
 from edged.transports.visa import VisaLibrary

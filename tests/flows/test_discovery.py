@@ -10,6 +10,7 @@ from edged.config.instruments import InstrumentEntry
 from edged.discovery.registering import Knowledge
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.conversation import lines_conversation
+from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Priority
 from edged.instruments.pool import Arrived, Changed, Left
 from edged.profiles.bench_file import BenchFile
@@ -20,7 +21,7 @@ from edged.profiles.model import (
     Probe,
     Profile,
 )
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
@@ -373,6 +374,25 @@ async def test_a_scan_waits_for_units_that_are_away_and_gives_those_that_came_ba
     assert await lab.discovery.scan() == [instrument]
     assert await lab.discovery.scan() == []
     assert await lab.ask(instrument, "ECHO? 2") == "2"
+
+
+@promise("scan.waits-for-the-absent")
+async def test_a_scan_waits_for_a_silent_unit_while_it_is_being_asked_who_it_is(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    lab = make_lab()
+    await lab.begin(psu)
+    instrument = await lab.saw(Arrived)
+    psu.is_silent = True
+    with pytest.raises(Failed):
+        await lab.ask(instrument, "ECHO? 1")
+    await lab.saw(Left)
+    # Its line is open: only the unit at its end does not answer.
+    await psu.heard("*IDN?", psu.received.count("*IDN?") + 1)
+    assert not instrument.is_connected
+    assert instrument.line_state is not LineState.LOST
+    psu.is_silent = False
+    assert await lab.discovery.scan() == [instrument]
 
 
 async def test_an_instrument_without_a_profile_that_goes_is_told_once(make_lab: MakeLab) -> None:

@@ -28,6 +28,14 @@ NEVER_ASKED_FOR = (
 )
 WITH_THE_FIRST_CALL = ["edged.surfaces.rpc.methods", "jsonschema"]
 """Of the RPC interface."""
+WITH_THE_FIRST_RUN = (
+    "edged.experiments",
+    "edged.operations.experiments",
+    "edged.runs.experiments",
+    "edged.runs.sequences",
+)
+PLAN = {"format": 1, "experiment": "look", "roles": {"meter": "dmm1"},
+        "steps": [{"read": {"v": "meter.measure_dc_voltage"}}]}  # fmt: skip
 
 
 def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path) -> None:
@@ -41,6 +49,11 @@ def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path)
         assert [i["is_connected"] for i in engine.tool("list_instruments")["result"]] == [True] * 3
         wait_for(lambda: modules_of(engine).issuperset(WITH_THE_FIRST_CALL))
         called = modules_of(engine)
+        checked = engine.tool("bench__check_experiment", plan=PLAN)
+        after = modules_of(engine)
+    assert [name for name in sorted(called) if name.startswith(WITH_THE_FIRST_RUN)] == []
+    assert checked["result"]["ok"] is True
+    assert after.issuperset({"edged.runs.experiments.registry", "edged.operations.experiments"})
     assert sorted(loaded & {*NEVER_ASKED_FOR, *WITH_THE_FIRST_CALL}) == []
     assert sorted(called & {*NEVER_ASKED_FOR, *WITH_THE_FIRST_CALL}) == WITH_THE_FIRST_CALL
     # Or else nothing was listed.

@@ -17,7 +17,7 @@ from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
 from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection, Match, Probe, Profile
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.transports.visa import VisaLibrary
 from tests.bench.fake_bus import FakeBus, FakeMonitor
 from tests.bench.lab import PROFILE

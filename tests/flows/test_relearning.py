@@ -21,7 +21,7 @@ from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.model import Bound, Profile
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.tools.registry import ToolRegistry
 from edged.transports.visa import VisaLibrary
 from edged.yaml.tree import Mark

@@ -19,7 +19,7 @@ from edged.engine.virtual_time import VirtualClock
 from edged.errors import EdgedError
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.confirm import ConfirmRule, Way
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.recordings.data_nc import valid_rows
 from edged.runs.recordings.reader import verdicts_of_run
 from edged.runs.recordings.registry import Recording

@@ -15,7 +15,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments import dialogue
 from edged.profiles.frames import Frame
 from edged.profiles.model import Connection, ListAnswer, ScalarAnswer, WaveformAnswer
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged_sim.wires.stream import WireKind
 from tests.bench.fault_proxy import How, Spoil
 from tests.bench.loopback_instrument import IDN

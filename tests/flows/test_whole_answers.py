@@ -21,7 +21,7 @@ from edged.instruments.mailbox import Priority
 from edged.profiles.answers import parse_answer
 from edged.profiles.frames import Frame
 from edged.profiles.model import Command, Connection, ScalarAnswer, WaveformAnswer
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged_sim.wires.stream import WireKind
 from tests.bench.loopback_instrument import IDN, LoopbackInstrument
 from tests.bench.usb_backend import UsbInstrument, usb_bus

@@ -68,7 +68,7 @@ def complaints(places: Places, text: str = "", **more: Mapping[str, str]) -> lis
 ALLOWED = {
     "MCP_ENABLED": ("false", False),
     "MCP_PORT": ("0", 0),
-    "MCP_PATH": ("/lab/mcp", "/lab/mcp"),
+    "MCP_PATH": ("/lab/.mcp..v2", "/lab/.mcp..v2"),
     "BENCH_PAGE": ("full", BenchPage.FULL),
     "RESCAN_INTERVAL_SEC": ("1", 1),
     "INBOUND_AUTH_TOKEN": ("12345", "12345"),
@@ -242,6 +242,9 @@ OTHER_WIRES = {
         ("MCP_PATH: /mcp#x", "must have no ? or #, not"),
         ("MCP_PATH: '/my mcp'", "must have only letters, digits and . _ ~ - / in it, not"),
         (f"MCP_PATH: /{'a' * 201}", "must have at most 201 characters, not"),
+        ("MCP_PATH: /lab//mcp", "must have no part that is empty, . or .., not"),
+        ("MCP_PATH: /lab/../mcp", "must have no part that is empty, . or .., not"),
+        ("MCP_PATH: /lab/.", "must have no part that is empty, . or .., not"),
         ("MCP_PATH: /bench", "must be neither /bench nor /metrics"),
         ("MCP_PATH: /metrics/x", "must be neither /bench nor /metrics"),
         ("RESCAN_INTERVAL_SEC: 0", "is 0, outside of 1 to 86400"),

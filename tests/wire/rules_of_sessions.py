@@ -10,6 +10,7 @@ from tests.bench.mcp_rules import (
     V03,
     V06,
     V11,
+    V24,
     V26,
     Case,
     call,
@@ -40,7 +41,22 @@ RECOGNITION = [
             message=initialize(version),
             body=result(protocolVersion=V11),
         )
-        for version in ("2024-11-05", V26, "2099-01-01")
+        for version in ("2024-10-07", V26, "2099-01-01")
+    ),
+    Case(
+        rule="era.forerunner",
+        name="is opened by its own name",
+        message=initialize(V24),
+        body=result(protocolVersion=V24),
+        has={"mcp-session-id": ANY},
+    ),
+    Case(
+        rule="era.forerunner",
+        name="has the rules of 2025-03-26, and its own name in the header",
+        session=V24,
+        message=[PING],
+        headers={"MCP-Protocol-Version": V24},
+        body=[[result()]],
     ),
     Case(
         rule="era.initialize",
@@ -86,9 +102,9 @@ RECOGNITION = [
             name=f"initialize with the header {header!r} and {version}",
             message=initialize(version),
             headers={"MCP-Protocol-Version": header},
-            body=result(protocolVersion=version if version in LEGACY else V11),
+            body=result(protocolVersion=V11 if version == "2027-03-01" else version),
         )
-        for version in (*LEGACY, "2027-03-01", "2024-11-05")
+        for version in (*LEGACY, V24, "2027-03-01")
         for header in ("2027-03-01", "2024-11-05", "DRAFT-2026-v1", "", V26, V03)
     ),
     Case(

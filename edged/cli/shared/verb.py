@@ -14,8 +14,8 @@ class CliVerb:
     """A verb: where its ``run(arguments) -> int`` is, and its line in the help.
 
     Attributes:
-        place: a module of edged, and after a colon its function if that is not ``run``; of a verb
-            in another package, the name of its entry point.
+        place: a module of ``edged.cli``, and after a colon its function if that is not ``run``;
+            of a verb in another package, the name of its entry point.
         package: that other package.
         failed: its exit status after an error that has none of its own.
     """
@@ -33,7 +33,7 @@ class CliVerb:
         """
         if not self.package:
             place, _, function = self.place.partition(":")
-            module = importlib.import_module(place)
+            module = importlib.import_module(f"edged.cli.{place}")
         else:
             from edged.plugins import load_plugin
 

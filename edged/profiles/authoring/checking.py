@@ -11,25 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from edged.profiles import model
 from edged.profiles.abort import proofs_of
 from edged.profiles.addressed import PLACEHOLDER, with_address
 from edged.profiles.authoring.verification import Trial
 from edged.profiles.headers import asked_in
-from edged.profiles.model import (
-    AnswerField,
-    BitsAnswer,
-    Command,
-    CompletionKind,
-    Connection,
-    FieldsAnswer,
-    ImageAnswer,
-    ListAnswer,
-    Parameter,
-    Profile,
-    Returns,
-    ScalarAnswer,
-    WaveformAnswer,
-)
 
 MOST_CHOICES: Final = 40
 """Of one argument; more are counted."""
@@ -48,7 +34,7 @@ ADVICE: Final = (
 )
 
 
-def checking_section(profile: Profile) -> str:
+def checking_section(profile: model.Profile) -> str:
     """What is to be held against the manual; it ends with a line end."""
     profile = with_address(profile, PLACEHOLDER)
     lines = ["\n## Against the manual\n"]
@@ -67,7 +53,7 @@ def checking_section(profile: Profile) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
+def _facts(profile: model.Profile) -> Iterator[tuple[str, str]]:
     connection = profile.connection
     named = connection.identify
     if named is not None:
@@ -133,7 +119,7 @@ def _quoted(lines: Iterable[str]) -> str:
     return "; ".join(f"`{line}`" for line in dict.fromkeys(lines))
 
 
-def _talked_to(connection: Connection) -> str:
+def _talked_to(connection: model.Connection) -> str:
     said = [
         f"lines end with {connection.write_termination!r}, answers with "
         f"{connection.read_termination!r}",
@@ -159,7 +145,7 @@ def _talked_to(connection: Connection) -> str:
     return ", ".join(said)
 
 
-def _row(command: Command) -> str:
+def _row(command: model.Command) -> str:
     marks = [
         mark
         for is_so, mark in (
@@ -177,13 +163,13 @@ def _row(command: Command) -> str:
     return "| ☐ | " + " | ".join(map(_cell, cells)) + " |"
 
 
-def _sent(command: Command) -> Iterator[str]:
-    if isinstance(command.returns, WaveformAnswer):
+def _sent(command: model.Command) -> Iterator[str]:
+    if isinstance(command.returns, model.WaveformAnswer):
         yield from (*command.returns.setup, *command.returns.preamble_queries)
     yield from command.scpi
 
 
-def _argument(parameter: Parameter) -> str:
+def _argument(parameter: model.Parameter) -> str:
     said = [parameter.type.value]
     if parameter.map:
         pairs = [f"{label} → `{wire}`" for label, wire in parameter.map.items()]
@@ -216,28 +202,28 @@ def _some(told: Sequence[str]) -> str:
     return ", ".join(told[:MOST_CHOICES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _answer(returns: Returns | None) -> str:
+def _answer(returns: model.Returns | None) -> str:
     match returns:
-        case ScalarAnswer(type=type_, unit=unit, map=labels, scale=scale):
+        case model.ScalarAnswer(type=type_, unit=unit, map=labels, scale=scale):
             said = _labels(labels) or f"{type_.value} {unit}".strip()
             return f"{said}, scaled by `{scale}`" if scale else said
-        case ListAnswer(type=type_, unit=unit):
+        case model.ListAnswer(type=type_, unit=unit):
             return f"list of {type_.value} {unit}".strip()
-        case FieldsAnswer(fields=fields):
+        case model.FieldsAnswer(fields=fields):
             return "<br>".join(_field(one) for one in fields)
-        case BitsAnswer(fields=bits):
+        case model.BitsAnswer(fields=bits):
             return "<br>".join(
                 f"{one.name} {one.mask:#x} {_labels(one.map)}".strip() for one in bits
             )
-        case WaveformAnswer(dtype=dtype, y_unit=unit, x_unit=over):
+        case model.WaveformAnswer(dtype=dtype, y_unit=unit, x_unit=over):
             return f"{dtype} in {unit or 'numbers'} over {over}{_form(returns)}"
-        case ImageAnswer(mime=mime):
+        case model.ImageAnswer(mime=mime):
             return mime
         case None:
             return ""
 
 
-def _form(answer: WaveformAnswer) -> str:
+def _form(answer: model.WaveformAnswer) -> str:
     """What is unusual in the form of a waveform's bytes."""
     packets = answer.packets
     said = [
@@ -256,7 +242,7 @@ def _form(answer: WaveformAnswer) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _field(one: AnswerField) -> str:
+def _field(one: model.AnswerField) -> str:
     found = one.pattern or one.key
     where = f" at `{found}`" if found else ""
     return f"{one.name}{where} {_labels(one.map) or one.unit}".strip()
@@ -266,13 +252,13 @@ def _labels(labels: Mapping[str, str]) -> str:
     return ", ".join(f"`{wire}` → {label}" for wire, label in labels.items())
 
 
-def _besides(command: Command) -> Iterator[str]:
+def _besides(command: model.Command) -> Iterator[str]:
     if command.precondition is not None:
         asked = command.precondition
         yield f"before: `{asked.query}` must fit `{asked.expect}`"
     if command.verify is not None:
         yield f"then `{command.verify.query}` within {command.verify.tolerance:g}"
-    if command.complete is not None and command.complete.kind is not CompletionKind.NONE:
+    if command.complete is not None and command.complete.kind is not model.CompletionKind.NONE:
         until = f" until `{command.complete.until}`" if command.complete.until else ""
         where = f" at `{command.complete.pattern}`" if command.complete.pattern else ""
         yield f"done by `{command.complete.query or '*OPC?'}`{where}{until}"
@@ -300,7 +286,7 @@ def trial_lines(trials: Sequence[Trial]) -> list[str]:
 
 
 def library_lines(
-    profiles: Sequence[Profile], trials: Mapping[str, Sequence[Trial]], page: str
+    profiles: Sequence[model.Profile], trials: Mapping[str, Sequence[Trial]], page: str
 ) -> Iterator[str]:
     """Profiles as tables, one a class, by maker and model.
 
@@ -309,7 +295,7 @@ def library_lines(
         trials: what was tried, by key.
         page: where a profile is told in full; ``{}`` stands for its key.
     """
-    by_class: dict[str, list[Profile]] = defaultdict(list)
+    by_class: dict[str, list[model.Profile]] = defaultdict(list)
     for profile in profiles:
         by_class[profile.instrument_class].append(profile)
     for kind in sorted(by_class, key=class_title):
@@ -334,7 +320,7 @@ def class_title(instrument_class: str) -> str:
     return _TITLES.get(instrument_class, plain)
 
 
-def _verified(profile: Profile, trials: Sequence[Trial]) -> str:
+def _verified(profile: model.Profile, trials: Sequence[Trial]) -> str:
     """What was, on what, by whom."""
     names = {*profile.commands, *profile.sequences}
     done = names - set(profile.unverified)

@@ -69,7 +69,7 @@ from edged.profiles.template import (
 )
 from edged.record import record
 from edged.schema.fields import nearest
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged.scpi.words import (
     asks_idn,
     is_on,

@@ -9,26 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from edged.profiles import model
 from edged.profiles.addressed import PLACEHOLDER, with_address
-from edged.profiles.model import (
-    BitsAnswer,
-    Command,
-    FieldsAnswer,
-    ImageAnswer,
-    ListAnswer,
-    Parameter,
-    Profile,
-    Returns,
-    ScalarAnswer,
-    Sequence,
-    WaveformAnswer,
-)
 
 MAX_OPTIONS: Final = 24
 """Choices of one argument that are listed; a longer list says how many more there are."""
 
 
-def profile_markdown(profile: Profile) -> str:
+def profile_markdown(profile: model.Profile) -> str:
     """The whole page; it ends with a line end."""
     profile = with_address(profile, PLACEHOLDER)
     title = f"{profile.manufacturer} {profile.model}".strip() or profile.key
@@ -61,7 +49,7 @@ def profile_markdown(profile: Profile) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _how_to(profile: Profile, *, is_all_untried: bool) -> str:
+def _how_to(profile: model.Profile, *, is_all_untried: bool) -> str:
     said = [
         "\nRun a command by execute_command (instrument_id, command_name, parameters) or by its "
         "own tool.",
@@ -76,7 +64,7 @@ def _how_to(profile: Profile, *, is_all_untried: bool) -> str:
     return " ".join(said)
 
 
-def _command(command: Command, untried: frozenset[str]) -> str:
+def _command(command: model.Command, untried: frozenset[str]) -> str:
     marks = [
         mark
         for is_so, mark in (
@@ -101,7 +89,7 @@ def _command(command: Command, untried: frozenset[str]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _sequence(sequence: Sequence, untried: frozenset[str]) -> str:
+def _sequence(sequence: model.Sequence, untried: frozenset[str]) -> str:
     marks = [
         mark
         for is_so, mark in (
@@ -119,11 +107,11 @@ def _sequence(sequence: Sequence, untried: frozenset[str]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _parameters(parameters: Mapping[str, Parameter]) -> list[str]:
+def _parameters(parameters: Mapping[str, model.Parameter]) -> list[str]:
     return [f"- `{name}`: {_parameter(one)}" for name, one in parameters.items()]
 
 
-def _parameter(parameter: Parameter) -> str:
+def _parameter(parameter: model.Parameter) -> str:
     said = [parameter.type.value]
     if parameter.options:
         said = ["one of " + _choices(parameter.options)]
@@ -159,25 +147,25 @@ def _limits(low: float | None, high: float | None, unit: str) -> str:
     return f"at most {high:g}{tail}" if high is not None else ""
 
 
-def _answer(returns: Returns) -> str:
+def _answer(returns: model.Returns) -> str:
     match returns:
-        case ScalarAnswer():
+        case model.ScalarAnswer():
             unit = f" in {returns.unit}" if returns.unit else ""
             return f"one {returns.type.value}{unit}"
-        case ListAnswer():
+        case model.ListAnswer():
             unit = f" in {returns.unit}" if returns.unit else ""
             return f"a list of {returns.type.value}{unit}"
-        case FieldsAnswer():
+        case model.FieldsAnswer():
             fields = (f"`{f.name}`" + (f" ({f.unit})" if f.unit else "") for f in returns.fields)
             return ", ".join(fields)
-        case BitsAnswer():
+        case model.BitsAnswer():
             return "the bits " + ", ".join(f"`{field.name}`" for field in returns.fields)
-        case WaveformAnswer():
+        case model.WaveformAnswer():
             return (
                 f"a waveform in {returns.y_unit or 'numbers'} over {returns.x_unit}: "
                 "fetch_waveform hands it out"
             )
-        case ImageAnswer():
+        case model.ImageAnswer():
             return f"a picture ({returns.mime})"
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from edged.config.instruments import MAX_TIMEOUT_MS, PAUSE, TIMEOUT
+from edged.profiles import model
 from edged.profiles.format.connection import (
     ACKNOWLEDGE,
     COMPLETION_KIND,
@@ -34,19 +35,6 @@ from edged.profiles.format.kinds import (
 )
 from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters
 from edged.profiles.format.returns import DECIMAL, read_returns
-from edged.profiles.model import (
-    ABORT_COMMAND,
-    AbortStep,
-    Changes,
-    Command,
-    ImageAnswer,
-    Parameter,
-    ParameterType,
-    Returns,
-    SweepPlan,
-    Verify,
-    WaveformAnswer,
-)
 from edged.profiles.template import placeholders
 from edged.schema.fields import (
     Fields,
@@ -79,14 +67,16 @@ _UNASKABLE: Final = "none"
 """What ``ask`` says where the instrument has no answer for what the line did."""
 
 
-def _abort(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[AbortStep, ...]:
+def _abort(
+    fields: Fields, key: str, node: Node, names: Collection[str]
+) -> tuple[model.AbortStep, ...]:
     owner = fields.name_of(key)
     return each_of(list_of(node, owner, most=100), lambda entry: _abort_step(entry, owner, names))
 
 
-def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
+def _abort_step(node: Node, owner: str, names: Collection[str]) -> model.AbortStep:
     if not isinstance(node, MapNode):
-        return AbortStep(send=template_of(node, owner, names))
+        return model.AbortStep(send=template_of(node, owner, names))
     fields = ABORT.fields(node, owner)
     found = ABORT.values(fields, names)
     ask = fields.need("ask")
@@ -94,15 +84,15 @@ def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
         if fields.has("expect"):
             message = f'{owner}: "expect" has no question whose answer it could fit.'
             raise complaint(fields.mark_of("expect"), message)
-        return AbortStep(**found, is_unaskable=True)
+        return model.AbortStep(**found, is_unaskable=True)
     question = question_of(fields, "ask", ask, names)
     expect = pattern_of(fields.need("expect"), fields.name_of("expect"))
-    return AbortStep(**found, ask=question, expect=expect)
+    return model.AbortStep(**found, ask=question, expect=expect)
 
 
 ABORT: Final = Table(
     "abort",
-    AbortStep,
+    model.AbortStep,
     "One entry of `abort`: a line, or this mapping.",
     Key("send", TEMPLATE, "The line.", is_required=True),
     Key("ask", Kind("question or `none`", SENDABLE),
@@ -120,7 +110,7 @@ ABORT_KIND: Final = Kind(
 )
 VERIFY: Final = Table(
     "verify",
-    Verify,
+    model.Verify,
     "The query that is sent after the write; a different value is an error.",
     Key("query", QUERY, "The query for the value.", is_required=True),
     Key("parameter", NAMED,
@@ -131,7 +121,7 @@ VERIFY: Final = Table(
 )  # fmt: skip
 SWEEP: Final = Table(
     "sweep",
-    SweepPlan,
+    model.SweepPlan,
     "How the command is ramped.",
     Key("parameter", NAMED, "The number that is ramped.", is_required=True),
     Key("setpoint", QUERY._replace(read=None), "The query for the instrument's set-point.",
@@ -145,7 +135,7 @@ SWEEP: Final = Table(
 )  # fmt: skip
 COMMAND: Final = Table(
     "command",
-    Command,
+    model.Command,
     "One command or query of the instrument.",
     Key("scpi", Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE, least=1).schema]}),
         "One line, or a list that is sent without interruption; a waveform or image needs none."),
@@ -167,7 +157,7 @@ COMMAND: Final = Table(
     Key("after_write_ms", PAUSE, "Replaces the setting of the connection."),
     Key("is_dangerous", TRUTH, "The command can put energy on the terminals."),
     Key("is_safe", TRUTH, "The command makes the instrument safe, and is never refused."),
-    Key("changes", choice(Changes),
+    Key("changes", choice(model.Changes),
         "What the command may change that its lines do not name; see "
         "[side effects](#side-effects)."),
     Key("requires_sweep", TRUTH, "Only start_sweep can run the command."),
@@ -178,20 +168,20 @@ COMMAND: Final = Table(
 )  # fmt: skip
 _RESERVED: Final[Mapping[str, str]] = {
     "sequence": "it stands between a profile's key and a sequence's name in tool names",
-    ABORT_COMMAND: "it is what the profile's own abort list is called",
+    model.ABORT_COMMAND: "it is what the profile's own abort list is called",
 }  # fmt: skip
 _MOST_LINES: Final = 50
-_NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
-_FORMATS: Final[Mapping[ParameterType, str]] = {
-    ParameterType.FLOAT: "efgEG",
-    ParameterType.INT: "defgEG",
-    ParameterType.BOOL: "d",
-    ParameterType.STRING: "q",
-    ParameterType.ENUM: "qdefgEG",
+_NUMBERS: Final = frozenset({model.ParameterType.FLOAT, model.ParameterType.INT})
+_FORMATS: Final[Mapping[model.ParameterType, str]] = {
+    model.ParameterType.FLOAT: "efgEG",
+    model.ParameterType.INT: "defgEG",
+    model.ParameterType.BOOL: "d",
+    model.ParameterType.STRING: "q",
+    model.ParameterType.ENUM: "qdefgEG",
 }  # fmt: skip
 
 
-def read_command(name: str, key: Node, node: Node) -> Command:
+def read_command(name: str, key: Node, node: Node) -> model.Command:
     """One command.
 
     Args:
@@ -221,7 +211,7 @@ def read_command(name: str, key: Node, node: Node) -> Command:
     with gathering.part():
         if "returns" in found:
             found["scpi"] = _read_scpi(fields, parameters, found["returns"])
-            if isinstance(found["returns"], WaveformAnswer):
+            if isinstance(found["returns"], model.WaveformAnswer):
                 found["returns"] = replace(found["returns"], data=found["scpi"][-1])
             found["is_query"] = _read_is_query(fields, found["scpi"], found["returns"])
         elif fields.has("scpi"):
@@ -235,11 +225,11 @@ def read_command(name: str, key: Node, node: Node) -> Command:
         found |= COMMAND.values(fields, parameters)
     if any(map(is_recalling, found.get("scpi", ()))) and not found.get("is_safe"):
         # Nobody lints an owner's own profile for him.
-        found.setdefault("changes", Changes.ANY)
+        found.setdefault("changes", model.Changes.ANY)
     for error in of_parameters.found:
         gathering.add(error)
     gathering.end()
-    command = Command(name=name, **found)
+    command = model.Command(name=name, **found)
     _check_marks(fields, command, gathering)
     with gathering.part():
         _check_formats(fields, command)
@@ -253,11 +243,11 @@ def is_question(line: str) -> bool:
 
 
 def _read_scpi(
-    fields: Fields, parameters: Mapping[str, Parameter], returns: Returns | None
+    fields: Fields, parameters: Mapping[str, model.Parameter], returns: model.Returns | None
 ) -> tuple[str, ...]:
     node = fields.get("scpi")
     owner = fields.name_of("scpi")
-    block = returns if isinstance(returns, WaveformAnswer | ImageAnswer) else None
+    block = returns if isinstance(returns, model.WaveformAnswer | model.ImageAnswer) else None
     if node is None:
         if block is None or not block.data:
             raise complaint(fields.mark, f'{fields.owner} has no "scpi".')
@@ -276,13 +266,13 @@ def _read_scpi(
     return lines
 
 
-def _read_is_query(fields: Fields, scpi: tuple[str, ...], returns: Returns | None) -> bool:
+def _read_is_query(fields: Fields, scpi: tuple[str, ...], returns: model.Returns | None) -> bool:
     """What is said, else what the last line looks like.
 
     A question that is not marked as one would leave its answer in the instrument, where the next
     question finds it.
     """
-    asks = is_question(scpi[-1]) or isinstance(returns, WaveformAnswer | ImageAnswer)
+    asks = is_question(scpi[-1]) or isinstance(returns, model.WaveformAnswer | model.ImageAnswer)
     said = fields.truth("is_query", default=asks)
     if asks and not said:
         message = f'{fields.owner} says is_query: false, but "{scpi[-1]}" is a query.'
@@ -294,30 +284,30 @@ def _read_is_query(fields: Fields, scpi: tuple[str, ...], returns: Returns | Non
 
 
 def _read_verify(
-    fields: Fields, parameters: Mapping[str, Parameter], sweep: SweepPlan | None
-) -> Verify | None:
+    fields: Fields, parameters: Mapping[str, model.Parameter], sweep: model.SweepPlan | None
+) -> model.Verify | None:
     node = fields.get("verify")
     if node is None:
         return None
     found = VERIFY.read_values(node, f"{fields.owner}.verify", parameters)
     inner = Fields(map_of(node, f"{fields.owner}.verify"), f"{fields.owner}.verify")
     parameter = _verified_parameter(inner, parameters, sweep)
-    is_float = parameters[parameter].type is ParameterType.FLOAT
+    is_float = parameters[parameter].type is model.ParameterType.FLOAT
     if "tolerance" not in found and is_float:
         message = f'{inner.owner} has no "tolerance" for {parameter}.'
         raise complaint(inner.mark, message, "Give at least one display step, in its unit.")
-    return Verify(**found, parameter=parameter)
+    return model.Verify(**found, parameter=parameter)
 
 
 def _verified_parameter(
-    fields: Fields, parameters: Mapping[str, Parameter], sweep: SweepPlan | None
+    fields: Fields, parameters: Mapping[str, model.Parameter], sweep: model.SweepPlan | None
 ) -> str:
     """The one that is named, else the swept one, else the only float."""
     if fields.has("parameter"):
         return _named_parameter(fields, parameters)
     if sweep is not None:
         return sweep.parameter
-    floats = [name for name, p in parameters.items() if p.type is ParameterType.FLOAT]
+    floats = [name for name, p in parameters.items() if p.type is model.ParameterType.FLOAT]
     if len(floats) != 1:
         count = "no float parameter" if not floats else f"{len(floats)} float parameters"
         message = f'{fields.owner}: the command has {count}, so "parameter" must say which one.'
@@ -325,7 +315,7 @@ def _verified_parameter(
     return floats[0]
 
 
-def _named_parameter(fields: Fields, parameters: Mapping[str, Parameter]) -> str:
+def _named_parameter(fields: Fields, parameters: Mapping[str, model.Parameter]) -> str:
     node = fields.need("parameter")
     name = text_of(node, fields.name_of("parameter"), most=64)
     if name not in parameters:
@@ -334,7 +324,9 @@ def _named_parameter(fields: Fields, parameters: Mapping[str, Parameter]) -> str
     return name
 
 
-def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPlan | None:
+def _read_sweep(
+    fields: Fields, parameters: Mapping[str, model.Parameter]
+) -> model.SweepPlan | None:
     node = fields.get("sweep")
     if node is None:
         return None
@@ -352,7 +344,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
     step = inner.number("step")
     if step is not None and step <= 0:
         raise complaint(inner.node.entries["step"].mark, f'{inner.owner}: "step" must be over 0.')
-    return SweepPlan(
+    return model.SweepPlan(
         parameter=name,
         setpoint=query,
         step=step,
@@ -360,7 +352,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
     )
 
 
-def _check_marks(fields: Fields, command: Command, gathering: Gathering) -> None:
+def _check_marks(fields: Fields, command: model.Command, gathering: Gathering) -> None:
     name, is_safe, is_query = command.name, command.is_safe, command.is_query
     is_ramped, changes = command.requires_sweep, command.changes
     for is_wrong, key, message in (
@@ -371,7 +363,7 @@ def _check_marks(fields: Fields, command: Command, gathering: Gathering) -> None
          "is safe, so it must be usable at once, without a sweep."),
         (command.precondition is not None and is_safe, "precondition",
          "is safe, so it must go out without asking first."),
-        (is_safe and changes in (Changes.OUTPUTS, Changes.ANY), "changes",
+        (is_safe and changes in (model.Changes.OUTPUTS, model.Changes.ANY), "changes",
          f"cannot be both safe and changes: {changes}."),
         (is_query and command.sweep is not None, "sweep", "is a query; nothing is swept."),
         (is_query and command.verify is not None, "verify", "is a query; nothing is set."),
@@ -380,13 +372,13 @@ def _check_marks(fields: Fields, command: Command, gathering: Gathering) -> None
             gathering.add(complaint(fields.mark_of(key), f"{name} {message}"))
 
 
-def templates_of(command: Command) -> tuple[str, ...]:
+def templates_of(command: model.Command) -> tuple[str, ...]:
     """Every template of a command that its own parameters fill."""
     found = list(command.scpi)
     match command.returns:
-        case WaveformAnswer(setup=setup, preamble_queries=preamble, data=data):
+        case model.WaveformAnswer(setup=setup, preamble_queries=preamble, data=data):
             found += [*setup, data, *preamble]
-        case ImageAnswer(data=data):
+        case model.ImageAnswer(data=data):
             found.append(data)
         case _:
             pass
@@ -401,7 +393,7 @@ def templates_of(command: Command) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _check_formats(fields: Fields, command: Command) -> None:
+def _check_formats(fields: Fields, command: model.Command) -> None:
     """A number format that the parameter's kind cannot take would fail at the first call."""
     for template in templates_of(command):
         for placeholder in placeholders(template):

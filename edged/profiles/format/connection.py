@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from edged.config.instruments import LACKS, TIMEOUT, WIRE_SETTINGS, read_errors
+from edged.profiles import model
 from edged.profiles.format.kinds import (
     EXPRESSION,
     PATTERN,
@@ -17,16 +18,6 @@ from edged.profiles.format.kinds import (
     expression_of,
     pattern,
     pattern_of,
-)
-from edged.profiles.model import (
-    Completion,
-    CompletionKind,
-    Connection,
-    ErrorCheck,
-    Identify,
-    Match,
-    Precondition,
-    Probe,
 )
 from edged.schema.fields import Fields, complaint, scalar_of, text_of
 from edged.schema.tables import (
@@ -42,7 +33,7 @@ from edged.schema.tables import (
     reference,
     text,
 )
-from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged.scpi.kinds import AnswerType, ErrorKind
 from edged.yaml.tree import Node, ScalarNode
 
 MAX_PAUSE_MS: Final = 60_000
@@ -77,24 +68,24 @@ def _acknowledge(fields: Fields, key: str, node: Node, _names: Collection[str]) 
     return "" if is_word(node, "none") else pattern_of(node, fields.name_of(key))
 
 
-def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> ErrorCheck:
+def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> model.ErrorCheck:
     if is_word(node, "none"):
-        return ErrorCheck()
+        return model.ErrorCheck()
     found = read_errors(fields, key, node, ERRORS, queue=(ErrorKind.NONE,))
     if found.setdefault("kind", ErrorKind.CODE) is ErrorKind.NONE:
-        return ErrorCheck()
-    return ErrorCheck(**found)
+        return model.ErrorCheck()
+    return model.ErrorCheck(**found)
 
 
-def _completion(fields: Fields, key: str, node: Node, names: Collection[str]) -> Completion:
+def _completion(fields: Fields, key: str, node: Node, names: Collection[str]) -> model.Completion:
     owner = f"{fields.owner}.{key}"
     if not isinstance(node, ScalarNode):
         found = COMPLETION.read_values(node, owner, names)
-        return Completion(kind=CompletionKind.POLL, **found)
+        return model.Completion(kind=model.CompletionKind.POLL, **found)
     word = text_of(node, owner, most=32)
-    if word not in (CompletionKind.NONE, CompletionKind.OPC):
+    if word not in (model.CompletionKind.NONE, model.CompletionKind.OPC):
         raise complaint(node.mark, f'{owner} must be none, opc or a poll, not "{word}".')
-    return Completion(kind=CompletionKind(word))
+    return model.Completion(kind=model.CompletionKind(word))
 
 
 def _until(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
@@ -112,7 +103,7 @@ ACKNOWLEDGE: Final = Key(
 )
 MATCH: Final = Table(
     "match",
-    Match,
+    model.Match,
     "Which instruments a profile is for.",
     Key("idn", PATTERN,
         "Searched in the whole `*IDN?` answer, ignoring case; the longest match is used.",
@@ -125,7 +116,7 @@ MATCH: Final = Table(
 )  # fmt: skip
 IDENTIFY: Final = Table(
     "identify",
-    Identify,
+    model.Identify,
     "The query that is sent instead of `*IDN?`, if INSTRUMENTS names the profile.",
     Key("ask", PLAIN_QUESTION, "The query, with or without `?`.", is_required=True),
     Key("expect", PATTERN, "Searched in the answer: if it matches, it is this instrument.",
@@ -134,14 +125,14 @@ IDENTIFY: Final = Table(
 )  # fmt: skip
 PROBE: Final = Table(
     "probe",
-    Probe,
+    model.Probe,
     "A query whose answer must match before the profile is used.",
     Key("query", PLAIN_QUERY, "The query, such as `*LANG?`.", is_required=True),
     Key("expect", PATTERN, "Searched in the answer.", is_required=True),
 )  # fmt: skip
 PRECONDITION: Final = Table(
     "precondition",
-    Precondition,
+    model.Precondition,
     "A query that must have the expected answer before a command is sent; not for safe commands.",
     Key("query", PLAIN_QUERY, "Sent before everything else.", is_required=True),
     Key("expect", PATTERN, "If the answer does not match, the command fails.", is_required=True),
@@ -149,7 +140,7 @@ PRECONDITION: Final = Table(
 )  # fmt: skip
 ERRORS: Final = Table(
     "errors",
-    ErrorCheck,
+    model.ErrorCheck,
     "The query for an error caused by the last line; or `none`.",
     Key("kind", choice(ErrorKind),
         "How its answer is read; required unless there is a `pattern`, and `code` then. A `queue` "
@@ -166,7 +157,7 @@ ERRORS: Final = Table(
 )  # fmt: skip
 COMPLETION: Final = Table(
     "complete",
-    Completion,
+    model.Completion,
     "How edged knows that a command is done: `none`, `opc` (`*OPC?` is answered by 1; any other "
     "answer is invalid), or a query that is polled.",
     Key("poll", QUERY, "The query.", field="query", is_required=True),
@@ -235,7 +226,7 @@ def _wire(name: str) -> Kind:
 
 CONNECTION: Final = Table(
     "connection",
-    Connection,
+    model.Connection,
     "The settings of the connection; omitted serial settings have the transport's defaults.",
     *_SETTINGS,
     Key("on_connect_serial", array(TEMPLATE, 100),

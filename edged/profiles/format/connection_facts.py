@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.model import Connection, ErrorCheck, Identify, Probe
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 
 _WHOLE: Final = ("timeout_ms", "open_timeout_ms", "after_write_ms", "min_gap_ms")
 _WHOLE_OR_NONE: Final = ("chunk_bytes", "baud_rate", "data_bits")

@@ -68,7 +68,7 @@ from edged.schema.tables import (
     reference,
     text,
 )
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged.scpi.words import may_put_out, side_effect
 from edged.yaml.tree import ListNode, MapNode, Mark, Node, Scalar, ScalarNode
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER
-from edged.profiles.answers import SIZES
 from edged.profiles.format.kinds import (
     EXPRESSION,
     NAME_PATTERN,
@@ -23,7 +22,7 @@ from edged.profiles.format.kinds import (
     pattern,
     template_of,
 )
-from edged.profiles.frames import LENGTHS
+from edged.profiles.frames import LENGTHS, SIZES
 from edged.profiles.model import (
     MOST_ITEMS,
     AnswerField,
@@ -64,7 +63,7 @@ from edged.schema.tables import (
     mapping,
     text,
 )
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged.yaml.tree import ListNode, Node
 
 MOST_FIELDS: Final = 200

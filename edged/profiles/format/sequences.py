@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from edged.config.instruments import MAX_TIMEOUT_MS, TIMEOUT
 from edged.errors import Invalid
+from edged.profiles import model
 from edged.profiles.expr import expression_text, names_in
 from edged.profiles.format.kinds import (
     EXPRESSION,
@@ -25,22 +26,6 @@ from edged.profiles.format.kinds import (
     query_of,
 )
 from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters, read_value
-from edged.profiles.model import (
-    BitsAnswer,
-    Command,
-    CommandStep,
-    FieldsAnswer,
-    ForStep,
-    PollStep,
-    QueryStep,
-    Returns,
-    RowStep,
-    Sequence,
-    Step,
-    WaitStep,
-    WaveformAnswer,
-    is_sequence_dangerous,
-)
 from edged.profiles.template import optional_names
 from edged.record import part
 from edged.schema.fields import (
@@ -68,7 +53,7 @@ from edged.schema.tables import (
     reference,
     text,
 )
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 MAX_POINTS: Final = 100_000
@@ -147,7 +132,7 @@ _STEPS: Final = Kind("list of [steps](#step)", {"type": "array", "items": refere
 _VALUES: Final = mapping("name → value", SCALAR_SCHEMA)
 SEQUENCE: Final = Table(
     "sequence",
-    Sequence,
+    model.Sequence,
     "A tool that runs several steps.",
     Key("description", text(), "What it does, for callers."),
     PARAMETERS,
@@ -168,7 +153,7 @@ _SAVE: Final = Key("as", NAMED, "The name under which the answer is kept.")
 STEPS: Final[Mapping[str, Table[Any]]] = {
     "command": Table(
         "command_step",
-        CommandStep,
+        model.CommandStep,
         "Runs a command of the same profile.",
         Key("command", NAMED, "Its name.", is_required=True),
         _PARAMETERS,
@@ -176,7 +161,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     ),
     "query": Table(
         "query_step",
-        QueryStep,
+        model.QueryStep,
         "Sends a query of one of the commands as a raw line.",
         Key("query", QUERY, "The query.", is_required=True),
         _SAVE._replace(is_required=True),
@@ -184,14 +169,14 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     ),
     "wait_ms": Table(
         "wait_step",
-        WaitStep,
+        model.WaitStep,
         "Waits.",
         Key("wait_ms", Kind("number or expression", SCALAR_SCHEMA), "How long to wait.",
             is_required=True),
     ),
     "poll": Table(
         "poll_step",
-        PollStep,
+        model.PollStep,
         "Repeats a query until a condition is true.",
         Key("poll", Kind("query, [question](#question) or name", QUERY.schema),
             "A query of one of the commands, or the name of a query command.",
@@ -205,7 +190,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     ),
     "for": Table(
         "for_step",
-        ForStep,
+        model.ForStep,
         "Repeats steps for each of several values.",
         Key("for", NAMED, "The name of the value.", is_required=True),
         Key("in", Kind("list, `{lin: [from, to, number]}` or `{log: …}`", _RANGE),
@@ -214,7 +199,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     ),
     "row": Table(
         "row_step",
-        RowStep,
+        model.RowStep,
         "Adds a row to the table in the sequence's answer.",
         Key("row", mapping("column → value", SCALAR_SCHEMA, least=1), "The columns.",
             is_required=True),
@@ -227,9 +212,9 @@ def read_sequence(
     name: str,
     key: Node,
     node: Node,
-    commands: Mapping[str, Command],
+    commands: Mapping[str, model.Command],
     broken: Collection[str] = (),
-) -> Sequence:
+) -> model.Sequence:
     """One sequence.
 
     Args:
@@ -247,8 +232,8 @@ def read_sequence(
     gathering = Gathering()
     fields = SEQUENCE.begin(node, name, gathering)
     parameters = read_parameters(fields, gathering)
-    steps: tuple[Step, ...] = ()
-    finally_steps: tuple[Step, ...] = ()
+    steps: tuple[model.Step, ...] = ()
+    finally_steps: tuple[model.Step, ...] = ()
     found: dict[str, Any] = {}
     reader = _StepReader(name, commands, broken, set(parameters))
     final_reader = _StepReader(name, commands, broken, set(parameters))
@@ -266,8 +251,8 @@ def read_sequence(
     with gathering.part():
         found["result"] = _read_result(fields, reader.names | final_reader.names)
     gathering.end()
-    is_dangerous = is_sequence_dangerous((*steps, *finally_steps), commands)
-    return Sequence(
+    is_dangerous = model.is_sequence_dangerous((*steps, *finally_steps), commands)
+    return model.Sequence(
         name=name,
         steps=steps,
         parameters=parameters,
@@ -276,17 +261,17 @@ def read_sequence(
     )
 
 
-def answer_fields(returns: Returns | None) -> tuple[str, ...]:
+def answer_fields(returns: model.Returns | None) -> tuple[str, ...]:
     """What an answer saved ``as: name`` adds as ``name_…`` besides; see ``runs.sequences``.
 
     A trace stays where it is kept, so that a sequence has the way to it.
     """
     match returns:
-        case FieldsAnswer(fields=fields):
+        case model.FieldsAnswer(fields=fields):
             return tuple(field.name for field in fields)
-        case BitsAnswer(fields=bits):
+        case model.BitsAnswer(fields=bits):
             return tuple(bit.name for bit in bits)
-        case WaveformAnswer():
+        case model.WaveformAnswer():
             return ("stream_id", "point_index", "y_length", "x_increment")
         case _:
             return ()
@@ -317,18 +302,18 @@ class _StepReader:
     """Reads steps in order and knows which names have a value by then."""
 
     owner: str
-    commands: Mapping[str, Command]
+    commands: Mapping[str, model.Command]
     broken: Collection[str]
     names: set[str]
     _count: int = 0
 
-    def steps(self, node: Node, owner: str, depth: int) -> tuple[Step, ...]:
+    def steps(self, node: Node, owner: str, depth: int) -> tuple[model.Step, ...]:
         """The steps of one list."""
         if depth > MAX_NESTING:
             message = f"{self.owner}: loops are nested deeper than {MAX_NESTING}."
             raise complaint(node.mark, message)
         gathering = Gathering()
-        found: list[Step] = []
+        found: list[model.Step] = []
         for entry in list_of(node, owner, most=_MOST_STEPS):
             try:
                 found.append(self._step(entry, depth))
@@ -351,7 +336,7 @@ class _StepReader:
             }
             self.names |= {saved.text, *(f"{saved.text}_{piece}" for piece in pieces)}
 
-    def _step(self, node: Node, depth: int) -> Step:
+    def _step(self, node: Node, depth: int) -> model.Step:
         self._count += 1
         if self._count > _MOST_STEPS:
             raise complaint(node.mark, f"{self.owner} has more than {_MOST_STEPS} steps.")
@@ -382,16 +367,16 @@ class _StepReader:
         self.names.add(check_name(fields.mark_of(key), name, f"{fields.owner}: the name"))
         return name
 
-    def _command_step(self, fields: Fields) -> CommandStep:
+    def _command_step(self, fields: Fields) -> model.CommandStep:
         node = fields.need("command")
         command = self._command(node, text_of(node, fields.name_of("command"), most=64))
         values = self._arguments(fields, command)
         save_as = self._save(fields, "as") if fields.has("as") else None
         if save_as is not None:
             self.names |= {f"{save_as}_{name}" for name in answer_fields(command.returns)}
-        return CommandStep(command=command.name, parameters=values, save_as=save_as)
+        return model.CommandStep(command=command.name, parameters=values, save_as=save_as)
 
-    def _command(self, node: Node, name: str) -> Command:
+    def _command(self, node: Node, name: str) -> model.Command:
         command = self.commands.get(name)
         if command is None and name in self.broken:
             raise _Unjudged
@@ -403,7 +388,7 @@ class _StepReader:
             raise complaint(node.mark, message)
         return command
 
-    def _arguments(self, fields: Fields, command: Command) -> dict[str, object]:
+    def _arguments(self, fields: Fields, command: model.Command) -> dict[str, object]:
         node = fields.mapping("parameters")
         entries = {} if node is None else node.entries
         for name in entries:
@@ -419,25 +404,25 @@ class _StepReader:
             return {}
         return _values_of(node, lambda name, entry: self._argument(entry, command, name))
 
-    def _argument(self, node: Node, command: Command, name: str) -> object:
+    def _argument(self, node: Node, command: model.Command, name: str) -> object:
         owner = f"{self.owner}: {command.name}.{name}"
         value = checked_value(node, owner, self.names)
         if expression_text(value, is_bare=False) is None:
             return read_value(node, command.parameters[name], owner)
         return value
 
-    def _query_step(self, fields: Fields) -> QueryStep:
+    def _query_step(self, fields: Fields) -> model.QueryStep:
         found = STEPS["query"].values(fields, self.names)
-        return QueryStep(save_as=self._save(fields, "as"), **found)
+        return model.QueryStep(save_as=self._save(fields, "as"), **found)
 
-    def _wait_step(self, fields: Fields) -> WaitStep:
+    def _wait_step(self, fields: Fields) -> model.WaitStep:
         node = fields.need("wait_ms")
         value = checked_value(node, fields.owner, self.names)
         if expression_text(value, is_bare=False) is not None:
-            return WaitStep(wait_ms=str(value))
-        return WaitStep(wait_ms=whole_number_of(node, fields.owner, 0, 24 * MAX_TIMEOUT_MS))
+            return model.WaitStep(wait_ms=str(value))
+        return model.WaitStep(wait_ms=whole_number_of(node, fields.owner, 0, 24 * MAX_TIMEOUT_MS))
 
-    def _poll_step(self, fields: Fields) -> PollStep:
+    def _poll_step(self, fields: Fields) -> model.PollStep:
         node = fields.need("poll")
         text = "" if isinstance(node, MapNode) else text_of(node, fields.name_of("poll"))
         arguments: dict[str, object] = {}
@@ -453,7 +438,7 @@ class _StepReader:
                 message = f'{fields.owner}: "parameters" belong to a command, not to a query.'
                 raise complaint(fields.mark_of("parameters"), message)
         names = self.names | {"value"}
-        return PollStep(
+        return model.PollStep(
             poll=text,
             until=expression_of(fields.need("until"), fields.name_of("until"), names),
             is_command=is_command,
@@ -461,17 +446,17 @@ class _StepReader:
             **STEPS["poll"].values(fields),
         )
 
-    def _for_step(self, fields: Fields, depth: int) -> ForStep:
+    def _for_step(self, fields: Fields, depth: int) -> model.ForStep:
         kind, values = read_range(fields.need("in"), fields.name_of("in"), self.names)
         name = self._save(fields, "for")
         steps = self.steps(fields.need("steps"), fields.name_of("steps"), depth + 1)
-        return ForStep(name=name, kind=kind, values=values, steps=steps)
+        return model.ForStep(name=name, kind=kind, values=values, steps=steps)
 
-    def _row_step(self, fields: Fields) -> RowStep:
+    def _row_step(self, fields: Fields) -> model.RowStep:
         columns = fields.mapping("row", most=100)
         if columns is None or not columns.entries:
             raise complaint(fields.mark, f"{fields.owner} has no columns.")
-        return RowStep(
+        return model.RowStep(
             columns={
                 name: checked_value(entry, f"{fields.owner}: {name}", self.names, is_bare=True)
                 for name, entry in columns.entries.items()

@@ -14,13 +14,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from edged.actions.action import Action, Purpose, SendLines
+from edged.actions.action import Action
 from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
+from edged.profiles.owner_rules import clean_up_of
 from edged.runs.experiments.answers import fitting
 from edged.runs.experiments.bounds import hours_of
 from edged.runs.experiments.heads import (
@@ -36,20 +37,16 @@ from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, kee
 from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.watching import Beside
-from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
-from edged.runs.obey import obey
 from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.report.at_end import FOLDER, RunReports
-from edged.runs.run import Ending
+from edged.runs.run import AbortReport, Ending
 from edged.runs.run_head import RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
-from edged.runs.units import unit_of_instrument
 from edged.runs.wording import MADE_SAFE, stopped_by
 from edged.schema.fields import nearest
-from edged.store.journal import JournalEntry, JournalKind
 
 WRITTEN_S: Final = 5.0
 MOST_TAGS: Final = 100
@@ -139,14 +136,11 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if written:
             hours = hours_of(again.checked)
             await self._leases.take(run.run_id, action.caller, written, hours)
-        if halts != self._runs.halts:
+        try:
+            self._runs.refuse_halted(halts, "The experiment", "sent")
+        except Failed:
             self._leases.end(run.run_id)
-            raise Failed(
-                f"The experiment was ended {self._runs.halted_by.clause} while it was about to "
-                "begin; nothing was sent.",
-                code=ErrorCode.CANCELLED,
-                remedy="It was stopped to make the bench safe: ask before you start again.",
-            )
+            raise
         self._begin(run, again)
         return run
 
@@ -245,12 +239,19 @@ class Experiments(RunsOfKind[ExperimentRun]):
             run.error = str(error)
             run.state = RunState.FAILED
         finally:
-            self._leases.end(run.run_id)
+            if not run.owes_abort:
+                self._leases.end(run.run_id)
             approval = run.caller.approval
             if approval is not None and approval.envelope is not None:
                 approval.envelope.end()
             self._tell_of_approval(run, "approval.ended", f"{run.run_id} is over, and it with it")
             await self._settle(run)
+        if run.owes_abort:
+            try:
+                await self._runs.abort_later(run)
+                await self._runs.journal.finish(run)
+            finally:
+                self._leases.end(run.run_id)
         await reports.finish()
         if run.reports:
             with contextlib.suppress(EdgedError):
@@ -312,24 +313,20 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     async def _abort_units(self, run: ExperimentRun) -> list[str]:
         """Send the abort of each unit that the run writes to and that has one."""
-        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in run.written))
-        return [error for error in told if error]
-
-    async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
-        profile = instrument.profile
-        if profile is None or not profile.abort:
-            return ""
-        action = run.act(
-            SendLines,
-            self._bench.new_id(),
-            instrument.id,
-            Purpose.ABORT,
-            lines=tuple(step.send for step in profile.abort),
-            cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
-        )
-        proofs = proofs_of(profile, profile.abort)
-        obeyed = await obey(self._bench.perform, action, proofs)
-        return f"{instrument.called} may still be on: {obeyed.error}" if obeyed.error else ""
+        run.aborts = {
+            unit.id: AbortReport(
+                lines=tuple(step.send for step in profile.abort),
+                proofs=proofs_of(profile, profile.abort),
+                row=row,
+                state="pending",
+                cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
+            )
+            for row, unit in run.rows_of.items()
+            if (profile := unit.profile) is not None and profile.abort
+        }
+        errors = await self._runs.abort(run)
+        on = (unit for unit in run.written if unit.id in errors)
+        return [f"{unit.called} may still be on: {errors[unit.id]}" for unit in on]
 
     async def _settle(self, run: ExperimentRun) -> None:
         """Its last words: the recording."""
@@ -353,51 +350,26 @@ class Experiments(RunsOfKind[ExperimentRun]):
         Raises:
             Failed: STORE_FAILED; the run must not begin.
         """
-        journal = self._bench.store.journal
-        rows = [run.run_id]
-        try:
-            if run.head.resumed_at is None:
-                await journal.begin(run_row(run, self._bench.clock.wall_ms()))
-            for number, instrument in enumerate(run.written, 1):
-                entry = self._entry(run, f"{run.run_id}.{number}", instrument)
-                await journal.begin(entry)
-                rows.append(entry.id)
-            beat = asyncio.create_task(self._beat(run), name=f"{run.run_id}-beat")
-            try:
-                yield
-            finally:
-                beat.cancel()
-                await asyncio.gather(beat, return_exceptions=True)
-        finally:
-            for row in rows:
-                await journal.finish(row)
+        journal = self._runs.journal
 
-    def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
-        return JournalEntry(
-            id=row,
-            kind=JournalKind.EXPERIMENT,
-            instrument_id=instrument.id,
-            unit=unit_of_instrument(instrument).key,
-            payload={
-                **work_of(run.caller, instrument),
+        def rows() -> dict[str, dict[str, Any]]:
+            # What the owners let stay on by now.
+            return {
+                run.run_id: {},
+                **{row: _clean_up_of(unit) for row, unit in run.rows_of.items()},
+            }
+
+        async with journal.beating(run, rows):
+            if run.head.resumed_at is None:
+                await journal.journal.begin(run_row(run, self._bench.clock.wall_ms()))
+            named = {
                 "run": run.run_id,
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
-                **_clean_up_of(instrument),
-            },
-        )
-
-    async def _beat(self, run: ExperimentRun) -> None:
-        """The rows hear that it lives, and what the owners let stay on by now."""
-        while True:
-            await self._bench.clock.sleep(HEARTBEAT_S)
-            rows = {
-                f"{run.run_id}.{number}": _clean_up_of(instrument)
-                for number, instrument in enumerate(run.written, 1)
             }
-            for row, changes in {run.run_id: {}, **rows}.items():
-                with contextlib.suppress(Failed):
-                    await self._bench.store.journal.update(row, changes, is_forced=True)
+            for row, unit in run.rows_of.items():
+                await journal.begin(run, unit, {**named, **_clean_up_of(unit)}, row)
+            yield
 
     # Control
 
@@ -552,14 +524,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
     def _refuse_over(self, run: ExperimentRun) -> None:
         if run.state in OVER:
             raise Conflict(f"{run.run_id} is over: it is {run.status}.")
-
-    def running(self) -> tuple[dict[str, Any], ...]:
-        """Each that is under way, as get_status has it."""
-        going = self._going()
-        if not going:
-            return ()
-        now = self._bench.clock.monotonic()
-        return tuple(run.summary(now) for run in going)
 
 
 def _clean_up_of(instrument: Instrument) -> dict[str, Any]:

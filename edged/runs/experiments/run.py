@@ -16,11 +16,10 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.model import Step
 from edged.record import record
 from edged.runs.experiments.bounds import why_no_target
-from edged.runs.experiments.moving import Axis
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
-from edged.runs.sweeps.ramp_plan import MOST_STALLS
+from edged.runs.sweeps.ramp_plan import MOST_STALLS, Axis
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200
@@ -174,8 +173,6 @@ class PlanRun(Run):
     frozen_s: float = 0.0
     ended_s: float | None = None
     said: list[str] = field(default_factory=list)
-    ending: Ending | None = None
-    body: asyncio.Task[None] | None = None
     is_safe_only: bool = False
     is_again: bool = False
     unsafe_step: asyncio.Future[None] | None = None
@@ -323,6 +320,11 @@ class ExperimentRun(PlanRun):
         written = {asked.unit for asked in self.checked.envelope}
         return [one for one in dict.fromkeys(self.instruments.values()) if one.id in written]
 
+    @property
+    def rows_of(self) -> Mapping[str, Instrument]:
+        """The same by the row of each in the journal."""
+        return {f"{self.run_id}.{number}": one for number, one in enumerate(self.written, 1)}
+
     def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
         PlanRun.take_event(self, kind, data)
         if kind == "unit" and self.unit_over is not None:
@@ -366,8 +368,8 @@ class ExperimentRun(PlanRun):
             told["under_test"] = self.under_test.told() if self.under_test else None
         return told
 
-    def summary(self, now_s: float) -> dict[str, Any]:
-        """How it stands, as get_status has it."""
+    def entry(self, now_s: float) -> dict[str, Any]:
+        """Its entry in get_status."""
         elapsed = self.elapsed_s(now_s)
         return {
             "run_id": self.run_id,

@@ -16,8 +16,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Final
 
-import structlog
-
 from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
@@ -64,7 +62,6 @@ from edged.profiles.model import (
 from edged.profiles.step_values import fill, loop_values, number, rendered, saved
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.experiments.moving import Axis, Mover, patiently
 from edged.runs.experiments.run import (
     NOWHERE,
     LoopNow,
@@ -74,9 +71,11 @@ from edged.runs.experiments.run import (
     UnitNow,
 )
 from edged.runs.experiments.view import swept
+from edged.runs.moving import Mover, patiently, taken
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
+from edged.runs.run import Ended, Ending, mistake
 from edged.runs.states import RunEvent
-from edged.runs.sweeps.sweep import SweptThing
+from edged.runs.sweeps.ramp_plan import Axis, SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.scpi.answer_text import bad_answer, plain_value
 from edged.yaml.tree import Scalar
@@ -93,8 +92,6 @@ MAY_BE_MISSING: Final = frozenset(
 )
 """What an instrument can be blamed for; what is refused is no missing reading."""
 
-log = structlog.get_logger("edged.plans")
-
 
 class Leave(Exception):
     """Ends the loop of this name."""
@@ -108,8 +105,11 @@ class EndUnit(Exception):
     """Ends the pass that is one unit under test."""
 
 
-class AbortRun(Exception):
+class AbortRun(Ended):
     """A step of the plan ends the run as aborted."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(Ending(event=RunEvent.STOP, reason=why))
 
 
 @record
@@ -171,29 +171,17 @@ class Steps:
             beside: open while they go on.
         """
         run = self._run
-        if run.ending is None:
-            run.body = asyncio.create_task(self.do_all(run.plan.steps), name=f"{run.run_id}-steps")
+        ending = run.ending
+        if ending is None:
             async with beside:
-                await asyncio.wait({run.body})
-            try:
-                run.body.result()
-            except asyncio.CancelledError:
-                pass
-            except AbortRun as abort:
-                run.reason = str(abort)
-                return RunEvent.STOP, None
-            except EdgedError as error:
-                return RunEvent.FAILURE, error
-            except (Leave, EndUnit):
-                return RunEvent.DONE, None
-            except Exception:
-                log.exception("plan_fault", run_id=run.run_id)
-                said = f"edged made a mistake; its log has it under {run.run_id}."
-                return RunEvent.FAILURE, Failed(said, code=ErrorCode.INTERNAL)
-            else:
-                return RunEvent.DONE, None
-        run.reason = run.reason or run.ended_by.reason
-        return run.ended_by.event, run.ended_by.failure
+                ending = await run.until_ended(self._through())
+        run.reason = run.reason or ending.reason
+        return ending.event, ending.failure
+
+    async def _through(self) -> Ending:
+        with contextlib.suppress(Leave, EndUnit):
+            await self.do_all(self._run.plan.steps)
+        return Ending(event=RunEvent.DONE)
 
     async def do_all(self, steps: tuple[Step, ...]) -> None:
         """Do steps in order.
@@ -259,13 +247,12 @@ class Steps:
         try:
             async with asyncio.timeout(None if within_ms is None else within_ms / 1000):
                 for step in steps:
-                    try:
-                        await self._done(step)
-                    except EdgedError as error:
-                        run.note(f"{step.path} failed: {error.message}")
-                        first = first or error
-                    except (Leave, EndUnit, AbortRun):
+                    (bad,) = await asyncio.gather(self._done(step), return_exceptions=True)
+                    if isinstance(bad, Leave | EndUnit | AbortRun | None):
                         continue
+                    error = bad if isinstance(bad, EdgedError) else mistake(run.run_id, bad)
+                    run.note(f"{step.path} failed: {error.message}")
+                    first = first or error
         except TimeoutError:
             first = first or Failed(
                 f"They took longer than {within_ms} ms.",
@@ -325,7 +312,7 @@ class Steps:
         finally:
             self._is_pausing = False
 
-    async def until(self, due: float) -> None:
+    async def until(self, due: float, _value: float) -> None:
         """Wait for a monotonic time, and for the end of a pause."""
         clock = self._bench.clock
         while True:
@@ -492,7 +479,12 @@ class Steps:
         return await self._perform(action)
 
     async def _perform(self, make: Callable[[], Action]) -> Outcome:
-        return await patiently(self._bench, make, self._run.most_stalls, self._run.took)
+        async def once() -> Outcome:
+            outcome = await self._bench.perform(make())
+            self._run.took(outcome)
+            return outcome
+
+        return taken(await patiently(self._bench.clock, once, self._run.most_stalls))
 
     async def _query(self, template: str) -> Outcome:
         """A raw line that asks; raises EdgedError."""

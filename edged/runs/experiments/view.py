@@ -14,7 +14,7 @@ from edged.profiles.model import Command, SweepPlan
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.ports import StepPlan
-from edged.runs.sweeps.sweep import SweptThing
+from edged.runs.sweeps.ramp_plan import SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.yaml.tree import Scalar
 

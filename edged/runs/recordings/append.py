@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from edged.files import open_descriptor, open_update, remove, write_atomically
+from edged.files import open_descriptor, open_update, remove, sync_directory, write_atomically
+from edged.record import record
 from edged.runs.recordings.formats import (
     MAX_ARCHIVE,
     MAX_MEMBERS,
     Member,
+    archive_name,
+    archives_in,
     directory_bytes,
+    finish_archive,
+    member_bytes,
     member_of,
+    npy_bytes,
 )
 
 
@@ -45,6 +52,15 @@ class Disk:
 
 
 THE_DISK: Final = Disk()
+
+
+@record
+class Harm:
+    """What another program has done to a file, and how much of what was in it is lost."""
+
+    path: Path
+    found: str
+    lost: int
 
 
 class Appending:
@@ -122,51 +138,135 @@ class Appending:
             self._is_torn = False
 
 
-class Archive:
-    """An archive that grows by whole members, and gets its directory at its end."""
+class Archive(Appending):
+    """An archive that grows by whole members, and gets its directory at its end.
+
+    Attributes:
+        members: those that are in it.
+    """
 
     def __init__(self, path: Path, disk: Disk) -> None:
-        self.file = Appending(path, disk)
-        self._members: list[Member] = []
-        self._safe = 0
-
-    @property
-    def count(self) -> int:
-        """How many members it has."""
-        return len(self._members)
+        super().__init__(path, disk)
+        self.members: list[Member] = []
 
     @property
     def is_full(self) -> bool:
         """The next member belongs into another archive."""
-        return len(self._members) >= MAX_MEMBERS or self.file.size >= MAX_ARCHIVE
+        return len(self.members) >= MAX_MEMBERS or self.size >= MAX_ARCHIVE
 
-    def add(self, member: bytes) -> int:
+    def add_member(self, member: bytes) -> int:
         """One more, as ``npy.member_bytes`` makes it; returns its length."""
-        at = self.file.size
-        size = self.file.add(member)
-        self._members.append(member_of(member, at))
+        made = member_of(member, self.size)
+        size = self.add(member)
+        self.members.append(made)
         return size
 
-    def sync(self) -> tuple[int, OSError | None]:
-        """Return when all members are on the disk.
-
-        Returns:
-            0; or how many are in it no longer, and what the disk said.
-        """
+    def sync(self) -> None:
         try:
-            self.file.sync()
-        except OSError as refused:
-            gone = len(self._members) - self._safe
-            del self._members[self._safe :]
-            return gone, refused
-        self._safe = len(self._members)
-        return 0, None
+            super().sync()
+        finally:
+            while self.members and self.members[-1].end > self.size:
+                self.members.pop()
 
     def end(self) -> None:
         """Write its directory; one without a member is removed. May be tried again."""
-        if self._members:
-            self.file.add(directory_bytes(self._members, self.file.size))
-            self.file.sync()
+        if self.members:
+            self.add(directory_bytes(self.members, self.size))
+            super().sync()
         else:
-            remove(self.file.path)
-        self.file.close()
+            remove(self.path)
+        self.close()
+
+
+@record(kw_only=False)
+class Array:
+    """One array on its way to the archive."""
+
+    name: str
+    type_code: str
+    samples: bytes | bytearray
+
+
+class Arrays:
+    """The archives of a recording, one begun when the one before is full; used as ``Lines``."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._count = len(archives_in(directory))
+        # Of these the last one may be open.
+        self._archives: list[Archive] = []
+        self._open: Archive | None = None
+
+    def add(self, arrays: Sequence[Array]) -> tuple[int, int, OSError | None]:
+        """Append and sync as many as the disk takes; see ``Lines.add``."""
+        refused: OSError | None = None
+        size = added = 0
+        try:
+            for array in arrays:
+                data = npy_bytes(array.type_code, array.samples)
+                size += self._room().add_member(member_bytes(f"{array.name}.npy", data))
+                added += 1
+        except OSError as error:
+            refused = error
+        if self._open is not None:
+            before = len(self._open.members)
+            try:
+                self._open.sync()
+            except OSError as error:
+                refused = refused or error
+            added -= before - len(self._open.members)
+            if not self._open.members:
+                self._drop(self._open)
+        return size, added, refused
+
+    def end(self) -> None:
+        """Write the directory of the archive that is open.
+
+        Raises:
+            OSError: the disk does not take it now.
+        """
+        if self._open is not None:
+            self._open.end()
+            self._open = None
+
+    def look(self) -> Iterator[Harm]:
+        """Find out what other programs have done, each time once, and go on in another archive."""
+        for archive in tuple(self._archives):
+            if not (found := archive.found()):
+                continue
+            self._archives.remove(archive)
+            left = 0
+            if archive is self._open:
+                self._open = None
+                archive.close()
+                if found not in ("was removed", "was replaced"):
+                    with contextlib.suppress(OSError):
+                        left = finish_archive(archive.path)
+            lost = max(0, len(archive.members) - left)
+            yield Harm(path=archive.path, found=found, lost=lost)
+
+    def close(self) -> None:
+        """No more will come; a second time does nothing."""
+        if self._open is not None:
+            self._open.close()
+
+    def _room(self) -> Archive:
+        """The archive that has room for a member."""
+        if self._open is not None and self._open.is_full:
+            self.end()
+        if self._open is None:
+            path = self._directory / archive_name(self._count + 1)
+            self._open = Archive(path, self._disk)
+            self._archives.append(self._open)
+            self._count += 1
+            sync_directory(self._directory)
+        return self._open
+
+    def _drop(self, archive: Archive) -> None:
+        archive.close()
+        self._open = None
+        self._archives.remove(archive)
+        with contextlib.suppress(OSError):
+            remove(archive.path)
+            self._count -= 1

@@ -19,11 +19,10 @@ from edged.files import open_descriptor, read_text, remove
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.runs.recordings.files import META_FILE, NC_FILE, ROWS_FILE, read_dimensions
 from edged.runs.recordings.netcdf import NAN, Layout, layout_of
-from edged.runs.recordings.table import rows_of
+from edged.runs.recordings.table import check_size, number_of, rows_of
 from edged.runs.run_head import ATTEMPT, Column, RunKind
 
 NANS: Final = NAN * 65_536
-MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
 TRUTHS: Final = {"true": 1.0, "false": 0.0}
 WriteAt = Callable[[int, bytes], None]
 
@@ -132,12 +131,7 @@ def netcdf_bytes(directory: Path, size: int) -> bytes:
     Raises:
         Failed: RECORDING_FAILED, it is too long, or cannot be read.
     """
-    if size > MAX_TABLE_BYTES:
-        raise Failed(
-            "This table is too long for one file.",
-            code=ErrorCode.RECORDING_FAILED,
-            remedy="Export it as csv.",
-        )
+    check_size(size)
     try:
         meta = json.loads(read_text(directory / META_FILE))
         layout = _layout(directory, meta)
@@ -179,8 +173,7 @@ def _layout(directory: Path, meta: Mapping[str, Any]) -> Layout:
 def _with_texts(directory: Path, columns: Sequence[Column]) -> list[Column]:
     """The columns of data.csv, those marked that have text and no number."""
     known = {column.name: column for column in columns}
-    rows = rows_of(directory / ROWS_FILE)
-    names = next(rows, [])
+    names, rows = rows_of(directory / ROWS_FILE)
     has_number, has_text = [False] * len(names), [False] * len(names)
     for row in rows:
         for index, cell in enumerate(row[: len(names)]):
@@ -204,8 +197,7 @@ def valid_rows(directory: Path, meta: Mapping[str, Any]) -> Iterator[list[float 
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    rows = rows_of(directory / ROWS_FILE)
-    names = next(rows, [])
+    names, rows = rows_of(directory / ROWS_FILE)
     for texts in counted_rows(rows, names, meta):
         row = [_cell(text) for text in texts]
         yield [*row, *[None] * (len(names) - len(row))]
@@ -232,9 +224,5 @@ def counted_rows(
 
 def _cell(text: str) -> float | None:
     """A cell as a number; a truth is 1 or 0."""
-    if not text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return TRUTHS.get(text)
+    number = number_of(text)
+    return TRUTHS.get(text) if number is None else number

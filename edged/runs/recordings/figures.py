@@ -11,24 +11,29 @@ Reads files, and belongs on a thread (``RunRegistry.read``).
 from __future__ import annotations
 
 import contextlib
-import csv
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Failed, Invalid
-from edged.files import open_bytes, open_text
+from edged.files import open_bytes
 from edged.plot.figure import Curve, Figure, Panel
 from edged.record import record
 from edged.runs.points import Waveform, outline_of, short
 from edged.runs.recordings.data_nc import counted_rows
 from edged.runs.recordings.files import ROWS_FILE
-from edged.runs.recordings.formats import read_npy
-from edged.runs.recordings.reader import archive_number, find_run, read_meta
-from edged.runs.recordings.table import no_column, rows_of
+from edged.runs.recordings.formats import archives_in, read_npy
+from edged.runs.recordings.reader import find_run, read_meta
+from edged.runs.recordings.table import (
+    MAX_TABLE_BYTES,
+    no_column,
+    number_of,
+    reading,
+    rows_of,
+)
 from edged.runs.run_head import ATTEMPT, RunKind
 
 MOST_STRETCHES: Final = 1_500
@@ -239,8 +244,6 @@ def _number(cell: Any) -> float:
     return float(cell)
 
 
-MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
-"""A longer table is not read into memory; half a week of a row each 100 ms."""
 MAX_ARRAY_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -255,15 +258,14 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
     directory = find_run(root, run_id)
     meta = read_meta(directory)
     title = f"{run_id}: {meta.get('command_name')} of {_called(meta)}"
-    archives = sorted(directory.glob("data*.npz"), key=archive_number)
-    try:
+    with reading(directory):
+        archives = archives_in(directory)
         if archives and not (wish.x or wish.y):
             return waveform_figure(*_newest_waveform(directory, archives, title))
         rows_file = directory / ROWS_FILE
         if rows_file.stat().st_size > MAX_TABLE_BYTES:
             raise _too_long()
-        lines = rows_of(rows_file)
-        names = next(lines, [])
+        names, lines = rows_of(rows_file)
         table = counted_rows(lines, names, meta)
         first = next(table, None)
         if first is None:
@@ -273,19 +275,15 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
                 remedy="bench__runs tells its state and result.",
             )
         units = {str(c.get("name")): str(c.get("unit", "")) for c in meta.get("columns", [])}
-        columns = [(name, units.get(name, "")) for name in names]
         over, hidden = _axis_of(meta, names)
         shown = [
             index
             for index, name in enumerate(names)
             if name not in hidden or name in (wish.x, *wish.y)
         ]
-        rows = ([cells[index] for index in shown] for cells in map(_cells, chain([first], table)))
-        return table_figure(title, [columns[index] for index in shown], rows, wish, over)
-    except OSError as unreadable:
-        raise Failed(
-            f"{directory} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
-        ) from unreadable
+        columns = [(names[index], units.get(names[index], "")) for index in shown]
+        rows = ([number_of(cells[at]) for at in shown] for cells in chain([first], table))
+        return table_figure(title, columns, rows, wish, over)
 
 
 def _axis_of(meta: Mapping[str, Any], names: Sequence[str]) -> tuple[str, frozenset[str]]:
@@ -319,7 +317,9 @@ def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> t
     """The last array that is whole, with what its row says of it."""
     import zipfile  # with what compresses; for those who draw a waveform
 
-    about = {row["array"]: row for row in _rows(directory) if row.get("array")}
+    names, rows = rows_of(directory / ROWS_FILE)
+    told = (dict(zip(names, row, strict=False)) for row in rows)
+    about = {row["array"]: row for row in told if row.get("array")}
     for path in reversed(archives):
         # The archive that is being written has no directory yet; the one before has.
         with (
@@ -333,14 +333,15 @@ def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> t
                 name = member.filename.removesuffix(".npy")
                 type_code, samples = read_npy(archive.read(member))
                 row = about.get(name, {})
+                step = number_of(row.get("x_increment"))
                 waveform = Waveform(
                     type_code=type_code,
                     samples=samples,
                     x_unit=row.get("x_unit") or "",
                     y_unit=row.get("y_unit") or "",
-                    x_increment=_cell_number(row.get("x_increment"), 1.0),
+                    x_increment=1.0 if step is None else step,
                     # Recordings of old versions do not say where their traces begin.
-                    preamble={"x_origin": _cell_number(row.get("x_first"), 0.0)},
+                    preamble={"x_origin": number_of(row.get("x_first")) or 0.0},
                 )
                 return waveform, f"{title}, {name}"
     raise Failed(
@@ -348,22 +349,6 @@ def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> t
         code=ErrorCode.RECORDING_FAILED,
         remedy="Draw it when it has ended; fetch_waveform draws those in memory.",
     )
-
-
-def _rows(directory: Path) -> Iterator[dict[str, str]]:
-    with open_text(directory / ROWS_FILE) as file:
-        yield from csv.DictReader(file)
-
-
-def _cells(row: Sequence[str]) -> list[Any]:
-    return [_cell_number(cell, math.nan) for cell in row]
-
-
-def _cell_number(cell: str | None, otherwise: float) -> float:
-    try:
-        return float(cell or "")
-    except ValueError:
-        return otherwise
 
 
 def _too_long() -> Failed:

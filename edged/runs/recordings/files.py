@@ -18,11 +18,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
+
+import structlog
 
 from edged.errors import EdgedError
 from edged.files import (
@@ -35,14 +38,15 @@ from edged.files import (
     sync_directory,
 )
 from edged.record import record
-from edged.runs.recordings.append import THE_DISK, Archive, Disk
-from edged.runs.recordings.formats import finish_archive, member_bytes, npy_bytes
+from edged.runs.recordings.append import THE_DISK, Arrays, Disk
+from edged.runs.recordings.formats import ARRAYS_FILE, archives_in, finish_archive
 from edged.runs.recordings.lines import Lines, cut_torn_line, rows_in
 from edged.runs.recordings.table import stats_of
 from edged.runs.run_head import Dimension, RunKind
 
+log = structlog.get_logger("edged.runs")
+
 ROWS_FILE: Final = "data.csv"
-ARRAYS_FILE: Final = "data.npz"
 META_FILE: Final = "meta.json"
 DIMENSIONS_FILE: Final = "dimensions.json"
 NC_FILE: Final = "data.nc"
@@ -53,22 +57,12 @@ MOST_HARMS: Final = 8
 NOTHING_FURTHER: Final[Mapping[str, Sequence[str] | None]] = MappingProxyType({})
 
 
-@record(kw_only=False)
-class Array:
-    """One array on its way to the archive."""
-
-    name: str
-    type_code: str
-    samples: bytes | bytearray
-
-
 @record(frozen=False, kw_only=False)
 class OnDisk:
-    """What has come on the disk: of the rows of each file and the arrays, the first so many."""
+    """What has come on the disk: of what was for each file the first so many."""
 
     size: int = 0
-    rows: dict[str, int] = field(default_factory=dict)
-    arrays: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
     error: OSError | None = None
 
 
@@ -83,8 +77,7 @@ class RunFiles:
         goes_on: the directory is there, and its files grow.
 
     Attributes:
-        rows_lost, arrays_lost: were on the disk until another program took them away.
-        lines: the files of rows by name, data.csv first.
+        lost: by the name of the file, what was on the disk until another program took it away.
 
     Raises:
         OSError: it cannot be written there, and nothing of it is; FileExistsError: there is such a
@@ -104,17 +97,15 @@ class RunFiles:
         if not goes_on:
             _make(directory, is_first_of_day=is_first_of_day)
         self.directory = directory
-        self.rows_lost = self.arrays_lost = 0
-        self.lines: dict[str, Lines] = {}
-        self._disk = disk
-        self._archive: Archive | None = None
-        self._ended: list[Archive] = []
-        self._archives = len(list(directory.glob("data*.npz")))
+        self.lost: Counter[str] = Counter()
+        # By the name of the file, data.csv first.
+        self._parts: dict[str, Lines | Arrays] = {}
         self._harms: dict[str, None] = {}
         self._is_closed = False
         try:
             for name, header in {ROWS_FILE: columns, **further}.items():
-                self.lines[name] = Lines(directory / name, header, disk, goes_on=goes_on)
+                self._parts[name] = Lines(directory / name, header, disk, goes_on=goes_on)
+            self._parts[ARRAYS_FILE] = Arrays(directory, disk)
             sync_directory(directory)
             sync_directory(directory.parent)
             if is_first_of_day:
@@ -131,22 +122,21 @@ class RunFiles:
         """What other programs have done to the files, in sentences; empty if nothing."""
         return " ".join(self._harms)
 
-    def write(self, rows: Mapping[str, Sequence[Any]], arrays: Sequence[Array]) -> OnDisk:
+    def write(self, waiting: Mapping[str, Sequence[Any]]) -> OnDisk:
         """Append and sync as many as the disk takes, each row and array whole or not at all.
 
         Arrays go first: a row that names one comes after it. The files follow in their order, so
         that an event stands for rows that are on the disk.
 
         Args:
-            rows: by the names of files.
+            waiting: rows and arrays by the names of files.
         """
         written = OnDisk()
         try:
             self._look()
-            self._write_arrays(arrays, written)
-            for name, lines in self.lines.items():
-                if some := rows.get(name):
-                    size, written.rows[name], refused = lines.add(some)
+            for name in dict.fromkeys((ARRAYS_FILE, *self._parts)):
+                if some := waiting.get(name):
+                    size, written.counts[name], refused = self._parts[name].add(some)
                     written.size += size
                     if refused is not None:
                         raise refused
@@ -160,24 +150,18 @@ class RunFiles:
         Raises:
             OSError: the disk does not take it now.
         """
-        if self._is_closed:
-            return
-        self._look()
-        for lines in self.lines.values():
-            lines.end()
-        self._end_archive()
-        for archive in self._ended:
-            if found := archive.file.found():
-                self._tell(archive.file.path, found, archive.count, "waveforms")
-                self.arrays_lost += archive.count
-        self.leave()
-        self._is_closed = True
+        if not self._is_closed:
+            self._look()
+            for part in self._parts.values():
+                part.end()
+            self.leave()
+            self._is_closed = True
 
     def leave(self) -> None:
-        """Close the files of rows as they are. Never raises."""
-        for lines in self.lines.values():
+        """Close the files as they are. Never raises."""
+        for part in self._parts.values():
             with contextlib.suppress(OSError):
-                lines.close()
+                part.close()
 
     def discard(self) -> None:
         """Remove what was begun and cannot be gone on with. Never raises."""
@@ -188,70 +172,19 @@ class RunFiles:
             remove_directory(self.directory)
             remove_directory(self.directory.parent)
 
-    def _write_arrays(self, arrays: Sequence[Array], written: OnDisk) -> None:
-        refused: OSError | None = None
-        for array in arrays:
-            try:
-                written.size += self._room().add(_member(array))
-            except OSError as error:
-                refused = error
-                break
-            written.arrays += 1
-        if self._archive is not None and arrays:
-            gone, why = self._archive.sync()
-            written.arrays -= gone
-            refused = refused or why
-            if not self._archive.count:
-                self._drop_archive(self._archive)
-        if refused is not None:
-            raise refused
-
-    def _room(self) -> Archive:
-        """The archive that has room for a member."""
-        if self._archive is not None and self._archive.is_full:
-            self._end_archive()
-        if self._archive is None:
-            path = self.directory / archive_name(self._archives + 1)
-            self._archive = Archive(path, self._disk)
-            self._archives += 1
-            sync_directory(self.directory)
-        return self._archive
-
-    def _drop_archive(self, archive: Archive) -> None:
-        archive.file.close()
-        remove(archive.file.path)
-        self._archive = None
-        self._archives -= 1
-
-    def _end_archive(self) -> None:
-        if self._archive is not None:
-            self._archive.end()
-            self._ended.append(self._archive)
-            self._archive = None
-
     def _look(self) -> None:
         """Find out what other programs have done, and go on behind it."""
-        for lines in self.lines.values():
-            if (harm := lines.look()) is not None:
-                self.rows_lost += harm.lost if lines.path.name == ROWS_FILE else 0
-                self._tell(lines.path, harm.found, harm.lost, "rows")
-        archive = self._archive
-        if archive is not None and (found := archive.file.found()):
-            archive.file.close()
-            self._archive = None
-            left = 0
-            if found not in ("was removed", "was replaced"):
-                with contextlib.suppress(OSError):
-                    left = finish_archive(archive.file.path)
-            lost = max(0, archive.count - left)
-            self.arrays_lost += lost
-            self._tell(archive.file.path, found, lost, "waveforms")
-
-    def _tell(self, path: Path, found: str, lost: int, what: str) -> None:
-        if len(self._harms) < MOST_HARMS:
-            sentence = f"{path.name} {found} by another program while it was recorded: "
-            sentence += f"{lost} {what} that were on the disk are lost."
-            self._harms[sentence] = None
+        for name, part in self._parts.items():
+            for harm in part.look():
+                self.lost[name] += harm.lost
+                if len(self._harms) < MOST_HARMS:
+                    sentence = (
+                        f"{harm.path.name} {harm.found} by another program while it was recorded: "
+                        f"{harm.lost} {'waveforms' if name == ARRAYS_FILE else 'rows'} that were "
+                        "on the disk are lost."
+                    )
+                    self._harms[sentence] = None
+                log.error("recording_harmed", run_id=self.directory.name, reason=self.harm)
 
 
 def _make(directory: Path, *, is_first_of_day: bool) -> None:
@@ -262,15 +195,6 @@ def _make(directory: Path, *, is_first_of_day: bool) -> None:
             with contextlib.suppress(OSError):
                 remove_directory(directory.parent)
         raise
-
-
-def _member(array: Array) -> bytes:
-    return member_bytes(f"{array.name}.npy", npy_bytes(array.type_code, array.samples))
-
-
-def archive_name(number: int) -> str:
-    """Archives are data.npz, then data-2.npz, data-3.npz and so on."""
-    return ARRAYS_FILE if number == 1 else f"data-{number}.npz"
 
 
 def table_file(name: str) -> str:
@@ -332,7 +256,7 @@ def repair(directory: Path) -> tuple[int, int]:
         OSError: they cannot be read or written.
     """
     arrays = 0
-    for archive in directory.glob("data*.npz"):
+    for archive in archives_in(directory):
         count = finish_archive(archive)
         arrays += count
         if not count:

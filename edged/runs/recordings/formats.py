@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 from edged.files import open_bytes, open_update
 from edged.record import record
 
+ARRAYS_FILE: Final = "data.npz"
 MAX_ARCHIVE: Final = 1 << 30
 """Bytes after which a writer begins another archive."""
 MAX_MEMBERS: Final = 1_000
@@ -49,6 +50,21 @@ class Member:
     def end(self) -> int:
         """Where the next one begins."""
         return self.offset + _LOCAL.size + len(self.name) + self.size
+
+
+def archive_name(number: int) -> str:
+    """Archives are data.npz, then data-2.npz, data-3.npz and so on."""
+    return ARRAYS_FILE if number == 1 else f"data-{number}.npz"
+
+
+def archives_in(directory: Path) -> list[Path]:
+    """The archives of a recording, in their order."""
+    return sorted(directory.glob("data*.npz"), key=_archive_number)
+
+
+def _archive_number(path: Path) -> int:
+    digits = path.stem.removeprefix("data").removeprefix("-")
+    return int(digits) if digits.isdigit() else 1
 
 
 def npy_bytes(type_code: str, samples: bytes | bytearray) -> bytes:
@@ -185,25 +201,5 @@ def _crc(file: BinaryIO, size: int) -> int:
 
 
 def _central(member: Member) -> bytes:
-    return (
-        _CENTRAL.pack(
-            b"PK\x01\x02",
-            _VERSION,
-            _VERSION,
-            0,
-            0,
-            0,
-            _DAY,
-            member.crc,
-            member.size,
-            member.size,
-            len(member.name),
-            0,
-            0,
-            0,
-            0,
-            0,
-            member.offset,
-        )
-        + member.name
-    )
+    fixed = (b"PK\x01\x02", _VERSION, _VERSION, 0, 0, 0, _DAY, member.crc, member.size, member.size)
+    return _CENTRAL.pack(*fixed, len(member.name), 0, 0, 0, 0, 0, member.offset) + member.name

@@ -10,28 +10,19 @@ import csv
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from edged.csv_cells import guarded
 from edged.files import make_directory, open_bytes, open_update
-from edged.record import record
-from edged.runs.recordings.append import Appending, Disk
+from edged.runs.recordings.append import Appending, Disk, Harm
 from edged.yaml.tree import Scalar
 
 ROWS_AT_ONCE: Final = 1_000
 """Are whole on the disk or not at all: a disk that has room for some gets those."""
 
 Row = Sequence[Scalar | None]
-
-
-@record
-class Harm:
-    """What another program has done to a file, and how many of its rows are lost."""
-
-    found: str
-    lost: int
 
 
 class Lines:
@@ -109,11 +100,11 @@ class Lines:
             self._before = b""
         self._file.sync()
 
-    def look(self) -> Harm | None:
+    def look(self) -> Iterator[Harm]:
         """Find out what other programs have done, and go on behind it."""
         found = self._file.found()
         if not found:
-            return None
+            return
         if found == "was cut short":
             cut_torn_line(self.path)
         make_directory(self.path.parent)
@@ -123,7 +114,7 @@ class Lines:
         before = self.count
         self._begin_behind()
         self.count = min(self.count, before)
-        return Harm(found=found, lost=before - self.count)
+        yield Harm(path=self.path, found=found, lost=before - self.count)
 
     def close(self) -> None:
         """No more will come; a second time does nothing."""

@@ -18,7 +18,7 @@ import re
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,7 @@ from typing import Any, Final
 from edged.actions.caller import Caller, Route
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
-from edged.files import open_bytes, open_text, read_text
+from edged.files import open_bytes, read_text
 from edged.record import record
 from edged.runs.points import as_base64
 from edged.runs.recordings.checks import (
@@ -49,12 +49,21 @@ from edged.runs.recordings.files import (
 )
 from edged.runs.recordings.formats import (
     archive_bytes,
+    archives_in,
     member_bytes,
     missing_end,
     npy_bytes,
     text_npy_bytes,
 )
-from edged.runs.recordings.table import PageWish, cell_value, read_page, rows_of, stats_of
+from edged.runs.recordings.table import (
+    PageWish,
+    cell_value,
+    check_size,
+    read_page,
+    reading,
+    rows_of,
+    stats_of,
+)
 from edged.runs.run_head import ELAPSED, RunKind
 from edged.yaml.tree import Scalar
 
@@ -68,8 +77,6 @@ MOST_NAMES: Final = 1_000
 """Recordings among which one is looked for that somebody may have meant."""
 CHUNK_BYTES: Final = 1024 * 1024
 """Of one answer of ``export_run``; a longer recording comes in several."""
-MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
-"""A table is put into an archive in one piece."""
 MOST_PLACES: Final = 16_384
 """Recordings whose places in the list are remembered, in some 8 MB; a day of 2,000 costs a page of
 20 no more than 20 files then. Of a day with more than this each is read for every list."""
@@ -194,16 +201,14 @@ def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:
     """
     directory = find_run(root, run_id)
     meta = read_meta(directory)
-    with _opened(directory / ROWS_FILE) as file:
-        table = csv.reader(file)
-        columns = next(table, [])
-        last = deque(table, maxlen=rows) if rows else deque[list[str]]()
+    columns, table = rows_of(directory / ROWS_FILE)
+    last = deque(table, maxlen=rows) if rows else ()
     return {
         "meta": meta,
         "path": str(directory),
         "columns": columns,
         "rows": [[cell_value(cell) for cell in row] for row in last],
-        "archives": sorted(path.name for path in directory.glob("data*.npz")),
+        "archives": sorted(path.name for path in archives_in(directory)),
     }
 
 
@@ -277,7 +282,7 @@ def view_of_run(root: Path, run_id: str) -> dict[str, Any]:
     meta = read_meta(directory)
     plots = (meta.get("details") or {}).get("plots") or []
     tables = meta.get("tables") or {}
-    with _reading(directory):
+    with reading(directory):
         dimensions = read_dimensions(directory)
     found = _results(directory, meta)
     results = [one for one in found if one.unit]
@@ -350,9 +355,8 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
             content, following = _text(directory / ROWS_FILE, form, offset)
             name, encoding = f"{run_id}.{form}", "utf-8"
         case "npz":
-            archives = sorted(directory.glob("data*.npz"), key=archive_number)
-            with _reading(directory):
-                name, raw, following = _archive(directory, run_id, archives, offset)
+            with reading(directory):
+                name, raw, following = _archive(directory, run_id, offset)
             content, encoding = as_base64(raw), "base64"
         case "nc":
             raw, following = _netcdf(directory, offset)
@@ -393,11 +397,11 @@ def _netcdf(directory: Path, offset: int) -> tuple[bytes, int | None]:
     """A piece of data.nc: as it is on the disk, or made from data.csv."""
     path = directory / NC_FILE
     if path.exists():
-        with _reading(path), open_bytes(path) as file:
+        with reading(path), open_bytes(path) as file:
             file.seek(offset)
             piece = file.read(CHUNK_BYTES)
     else:
-        with _reading(directory):
+        with reading(directory):
             size = (directory / ROWS_FILE).stat().st_size
         piece = netcdf_bytes(directory, size)[offset : offset + CHUNK_BYTES]
     return piece, offset + len(piece) if len(piece) == CHUNK_BYTES else None
@@ -446,8 +450,7 @@ def checks_of_run(directory: Path) -> tuple[Check, ...]:
     path = directory / CHECKS_FILE
     checks: list[Check] = []
     if path.exists():
-        rows = rows_of(path)
-        names = next(rows, [])
+        names, rows = rows_of(path)
         try:
             checks = [check_of(dict(zip(names, row, strict=True))) for row in rows]
         except (ValueError, KeyError) as strange:
@@ -495,45 +498,15 @@ def _nearest(root: Path, run_id: str) -> str:
 
 def read_meta(directory: Path) -> dict[str, Any]:
     """A recording's meta.json; empty where it cannot be read."""
-    return _read_meta(directory / META_FILE) or {}
-
-
-def _read_meta(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, ValueError):
-        meta = json.loads(read_text(path))
-        return meta if isinstance(meta, dict) else None
-    return None
-
-
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Have an OSError within say that the file or directory cannot be read.
-
-    Raises:
-        Failed: RECORDING_FAILED.
-    """
-    try:
-        yield
-    except OSError as unreadable:
-        raise Failed(
-            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
-        ) from unreadable
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[io.TextIOWrapper]:
-    """The file for reading.
-
-    Raises:
-        Failed: RECORDING_FAILED, it cannot be read.
-    """
-    with _reading(path), open_text(path) as file:
-        yield file
+        meta = json.loads(read_text(directory / META_FILE))
+        return meta if isinstance(meta, dict) else {}
+    return {}
 
 
 def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
     """Whole lines from ``offset``, and where the next ones begin."""
-    with _reading(path), open_bytes(path) as file:
+    with reading(path), open_bytes(path) as file:
         head = file.readline()
         start = max(offset, 0 if form == "csv" else len(head))
         file.seek(start)
@@ -559,19 +532,12 @@ def archives_of(root: Path, run_id: str) -> int:
     Raises:
         NotFound: UNKNOWN_RUN.
     """
-    return len(list(find_run(root, run_id).glob("data*.npz")))
+    return len(archives_in(find_run(root, run_id)))
 
 
-def archive_number(path: Path) -> int:
-    """Which archive of its recording a file is, from 1."""
-    digits = path.stem.removeprefix("data").removeprefix("-")
-    return int(digits) if digits.isdigit() else 1
-
-
-def _archive(
-    directory: Path, run_id: str, archives: list[Path], offset: int
-) -> tuple[str, bytes, int | None]:
+def _archive(directory: Path, run_id: str, offset: int) -> tuple[str, bytes, int | None]:
     """A piece of the recording's archives: ``offset`` counts through all of them."""
+    archives = archives_in(directory)
     if not archives:
         data = _table_archive(directory)
         return f"{run_id}.npz", data, None
@@ -606,21 +572,13 @@ def _columns(directory: Path) -> list[tuple[str, list[str]]]:
     Raises:
         Failed: RECORDING_FAILED, there are too many, or they cannot be read.
     """
-    if (directory / ROWS_FILE).stat().st_size > MAX_TABLE_BYTES:
-        raise Failed(
-            "This table is too long for one file.",
-            code=ErrorCode.RECORDING_FAILED,
-            remedy="Export it as csv.",
-        )
-    with _opened(directory / ROWS_FILE) as file:
-        table = csv.reader(file)
-        names = next(table, [])
-        columns: list[list[str]] = [[] for _ in names]
-        for row in table:
-            # A row that is being written just now may be short.
-            if len(row) == len(names):
-                for column, cell in zip(columns, row, strict=True):
-                    column.append(unguarded(cell))
+    check_size((directory / ROWS_FILE).stat().st_size)
+    names, rows = rows_of(directory / ROWS_FILE)
+    columns: list[list[str]] = [[] for _ in names]
+    for row in rows:
+        if len(row) == len(names):
+            for column, cell in zip(columns, row, strict=True):
+                column.append(unguarded(cell))
     return list(zip(names, columns, strict=True))
 
 

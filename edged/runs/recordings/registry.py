@@ -18,7 +18,8 @@ import concurrent.futures
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import field
 from errno import ENOENT
 from pathlib import Path
@@ -32,7 +33,7 @@ from edged.errors import ErrorCode, Failed, NotFound
 from edged.files import make_directory
 from edged.record import part, record
 from edged.runs.bench import Bench
-from edged.runs.recordings.append import THE_DISK, Disk
+from edged.runs.recordings.append import THE_DISK, Array, Disk
 from edged.runs.recordings.checks import COLUMNS as CHECK_COLUMNS
 from edged.runs.recordings.checks import Check, cells_of
 from edged.runs.recordings.data_nc import CellFile, make_again, open_cells
@@ -40,7 +41,6 @@ from edged.runs.recordings.files import (
     CHECKS_FILE,
     EVENTS_FILE,
     ROWS_FILE,
-    Array,
     OnDisk,
     RunFiles,
     came_to_its_end,
@@ -55,6 +55,7 @@ from edged.runs.recordings.files import (
     write_dimensions,
     write_meta,
 )
+from edged.runs.recordings.formats import ARRAYS_FILE
 from edged.runs.recordings.lines import Lines, rows_in
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.recordings.reader import check_own_run, find_run, read_meta
@@ -98,20 +99,18 @@ class Recording:
     # Its end was written, or the disk has refused it.
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     noted: dict[str, Any] = field(default_factory=dict)
-    harm_told: str = ""
-    # By the name of the file; what is no table has objects.
-    rows: dict[str, list[Any]] = field(default_factory=dict)
-    arrays: list[Array] = field(default_factory=list)
+    # By the name of the file: rows, objects or arrays that wait for the disk.
+    waiting: dict[str, list[Any]] = field(default_factory=dict)
+    # Of samples that wait.
+    waiting_bytes: int = 0
     settings: asyncio.Task[None] | None = None
     # Of an experiment: which attempt this is, and the rows of checks.csv.
     attempt: int = 1
     check_count: int = 0
-    _row_count: int = 0
-    _array_count: int = 0
-    _rows_lost: int = 0
-    _arrays_lost: int = 0
+    # By the name of the file: what has come, and what there was no room for.
+    _counts: Counter[str] = field(default_factory=Counter)
+    _lost: Counter[str] = field(default_factory=Counter)
     _why_lost: str = ""
-    _waiting_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.statistics = TableStats([column.name for column in self.head.recorded])
@@ -121,10 +120,8 @@ class Recording:
     def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
         before = (*places, self.attempt) if self.head.kind is RunKind.EXPERIMENT else ()
         after = (self._elapsed_s(),) if self._has_elapsed else ()
-        if self._take(ROWS_FILE, (*before, *row, *after)):
-            self._row_count += 1
-            if self._row_count == 1:
-                self.book.note_first_row(self)
+        if self._take(ROWS_FILE, (*before, *row, *after)) and self._counts[ROWS_FILE] == 1:
+            self.book.note_first_row(self)
 
     def append_to(self, table: str, row: Sequence[Scalar | None]) -> None:
         self._take(table_file(table), (*row, self._elapsed_s()))
@@ -138,100 +135,101 @@ class Recording:
 
     async def written(self) -> bool:
         await self.book.write(self)
-        return not self.rows and not self.arrays and self.files is not None
+        return not self.waiting and self.files is not None
 
-    def _take(self, file: str, row: Any) -> bool:
-        """Have a row wait for the disk; whether there was room."""
+    def _take(self, file: str, item: Any) -> bool:
+        """Have a row or an array wait for the disk; whether there was room."""
         if self.files is None:
             return False
-        waiting = self.rows.setdefault(file, [])
-        if len(waiting) >= MAX_WAITING_ROWS:
-            self._rows_lost += 1
+        waiting = self.waiting.setdefault(file, [])
+        if file == ARRAYS_FILE:
+            size = len(item.samples)
+            is_full = bool(waiting) and self.waiting_bytes + size > MAX_WAITING_BYTES
+        else:
+            size, is_full = 0, len(waiting) >= MAX_WAITING_ROWS
+        if is_full:
+            self._lost[file] += 1
             self._why_lost = self._why_lost or self.refusal or TOO_SLOW
             return False
-        waiting.append(row)
+        waiting.append(item)
+        self.waiting_bytes += size
+        self._counts[file] += 1
         return True
 
     def _elapsed_s(self) -> float:
         return round(self.clock.monotonic() - self._begun_s, 6)
 
     def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
-        if self.files is None:
-            return
-        if self._waiting_bytes + len(samples) > MAX_WAITING_BYTES and self.arrays:
-            self._arrays_lost += 1
-            self._why_lost = self._why_lost or self.refusal or TOO_SLOW
-            return
-        self.arrays.append(Array(name, type_code, samples))
-        self._waiting_bytes += len(samples)
-        self._array_count += 1
+        self._take(ARRAYS_FILE, Array(name, type_code, samples))
 
     def told(self) -> dict[str, Any]:
         files = self.files
         return {
             "run_id": self.head.run_id,
             "path": str(files.directory) if files else "",
-            "rows": self._row_count - (files.rows_lost if files else 0),
+            "rows": self._on_disk(ROWS_FILE),
             "error": self._error(self.refusal),
         }
+
+    def _on_disk(self, file: str) -> int:
+        """What has come for a file, and was not taken away by another program."""
+        return self._counts[file] - (self.files.lost[file] if self.files else 0)
 
     @property
     def has_lost(self) -> bool:
         """Something of it is not on the disk, and never will be."""
         harm = self.files.harm if self.files else ""
-        return bool(self._rows_lost or self._arrays_lost or harm)
+        return bool(self._lost.total() or harm)
 
     @property
     def waiting_rows(self) -> int:
         """Rows of all files that wait to be written."""
-        return sum(map(len, self.rows.values()))
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Of samples that wait to be written."""
-        return self._waiting_bytes
+        return sum(len(items) for file, items in self.waiting.items() if file != ARRAYS_FILE)
 
     @property
     def is_owed(self) -> bool:
         """Something waits to be written."""
-        return bool(self.rows or self.arrays or self.is_meta_owed)
+        return bool(self.waiting or self.is_meta_owed)
 
     def give_up(self, why: str) -> None:
         """What waits is lost, for good."""
         self._why_lost = why
-        rows, arrays = self.take()
-        self._rows_lost += sum(map(len, rows.values()))
-        self._row_count -= len(rows.get(ROWS_FILE, ()))
-        self._arrays_lost += len(arrays)
-        self._array_count -= len(arrays)
+        for file, items in self.take().items():
+            self._lost[file] += len(items)
+            self._counts[file] -= len(items)
 
     async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         await self.book.close(self, status, summary or {})
 
-    def take(self) -> tuple[dict[str, list[Any]], list[Array]]:
+    def take(self) -> dict[str, list[Any]]:
         """What waits to be written; it is waiting no longer."""
-        taken = self.rows, self.arrays
-        self.rows, self.arrays, self._waiting_bytes = {}, [], 0
+        taken = self.waiting
+        self.waiting, self.waiting_bytes = {}, 0
         return taken
 
-    def put_back(self, rows: Mapping[str, list[Any]], arrays: list[Array]) -> None:
+    def put_back(self, rest: Mapping[str, list[Any]]) -> None:
         """It could not be written; it goes before what has come since."""
-        for file, some in rows.items():
-            if some:
-                self.rows[file] = [*some, *self.rows.get(file, ())]
-        self.arrays[:0] = arrays
-        self._waiting_bytes += sum(len(array.samples) for array in arrays)
+        for file, items in rest.items():
+            if items:
+                self.waiting[file] = [*items, *self.waiting.get(file, ())]
+        self.waiting_bytes += sum(len(array.samples) for array in rest.get(ARRAYS_FILE, ()))
 
-    def go_on(self, left: Interrupted) -> None:
+    def go_on(
+        self,
+        meta: dict[str, Any],
+        statistics: TableStats,
+        counts: Mapping[str, int],
+        elapsed_s: float,
+    ) -> None:
         """Go on behind what an interrupted attempt has left."""
-        self.meta = left.meta
-        self.statistics = left.statistics
-        self._row_count, self._array_count = left.rows, left.arrays
-        self.attempt = len(left.meta["resumes"]) + 1
-        self.check_count = left.checks
+        self.meta = meta
+        self.statistics = statistics
+        self._counts = Counter(counts)
+        self.attempt = len(meta["resumes"]) + 1
+        self.check_count = counts[CHECKS_FILE]
         # The monotonic clock may be another one; and time never goes back in a table.
-        by_wall_s = (self.clock.wall_ms() - left.meta["started_ms"]) / 1000
-        self._begun_s = self.clock.monotonic() - max(by_wall_s, left.elapsed_s)
+        by_wall_s = (self.clock.wall_ms() - meta["started_ms"]) / 1000
+        self._begun_s = self.clock.monotonic() - max(by_wall_s, elapsed_s)
 
     def told_meta(self, *, is_whole: bool = False) -> dict[str, Any]:
         """meta.json as of now.
@@ -242,23 +240,22 @@ class Recording:
         status = self.meta["status"]
         if came_to_its_end(status) and self.has_lost:
             status = "failed"
-        told = self.told()
-        error = self._error(refusal="" if is_whole else self.refusal)
         return {
             **self.meta,
             "status": status,
-            "rows": told["rows"],
-            "arrays": self._array_count - (self.files.arrays_lost if self.files else 0),
-            "error": error,
+            "rows": self._on_disk(ROWS_FILE),
+            "arrays": self._on_disk(ARRAYS_FILE),
+            "error": self._error(refusal="" if is_whole else self.refusal),
             "statistics": self.statistics.told(),
         }
 
     def _error(self, refusal: str) -> str:
         """What is wrong with it: for good first, then what may heal."""
         lost = ""
-        if self._rows_lost or self._arrays_lost:
-            waveforms = f" and {self._arrays_lost} waveforms" if self._arrays_lost else ""
-            lost = f"{self._rows_lost} rows{waveforms} were lost: {self._why_lost}"
+        if rows := self._lost.total():
+            arrays = self._lost[ARRAYS_FILE]
+            waveforms = f" and {arrays} waveforms" if arrays else ""
+            lost = f"{rows - arrays} rows{waveforms} were lost: {self._why_lost}"
         harm = self.files.harm if self.files else ""
         refusal = "" if refusal in lost else refusal
         return " ".join(filter(None, (self.refused, harm, lost, refusal)))
@@ -341,7 +338,7 @@ class RunRegistry:
                 run_id=recording.head.run_id,
                 path=recording.told()["path"],
                 rows=recording.waiting_rows,
-                waveforms=len(recording.arrays),
+                waveforms=len(recording.waiting.get(ARRAYS_FILE, ())),
                 reason=recording.refusal,
             )
         self._line.clear()
@@ -383,7 +380,7 @@ class RunRegistry:
                 f"No new recordings: {len(self._line)} that have ended wait for the disk, which "
                 f"refuses them. Make room where DATA_DIR is ({self.root}).",
             )
-        if head.run_id in self._open or head.run_id in self._line:
+        if self._known(head.run_id) is not None:
             return self._refuse(recording, f"{head.run_id} is still being recorded.")
         date = recording.meta["started"][:10]
         self._beginning[head.run_id] = begun = asyncio.Event()
@@ -396,10 +393,9 @@ class RunRegistry:
                 # What mends a recording after a crash would end this one.
                 async with asyncio.timeout(MENDED_WITHIN_S):
                     await self.mended.wait()
-                recording.files, left = await self._on_disk(
+                recording.files = await self._on_disk(
                     _go_on, self.root, recording, self._bench.clock.wall_ms(), self._disk
                 )
-                recording.go_on(left)
         except TimeoutError:
             return self._refuse(recording, "Recordings of before are still being made whole.")
         except (OSError, ValueError) as refused:
@@ -456,14 +452,13 @@ class RunRegistry:
         if files is None:
             return True
         await self._sync_now([recording])
-        if not recording.rows and not recording.arrays:
+        if not recording.waiting:
             try:
                 await self._on_disk(_end_files, self.root, recording, files, self._disk)
             except OSError as refused:
                 self._note_refusal(recording, refused)
             else:
                 recording.refusal = ""
-                self._tell_harm(recording)
                 self._line.pop(recording.head.run_id, None)
                 return True
         told = recording.told_meta()
@@ -493,18 +488,12 @@ class RunRegistry:
         """
         await self.closed(run_id)
         # One that waits for the disk takes it, too.
-        recording = self._open.get(run_id) or self._line.get(run_id)
-        if recording is not None:
+        if (recording := self._known(run_id)) is not None:
             recording.event(name, fields)
             return
         event = {"time_ms": self._bench.clock.wall_ms(), "event": name, **fields}
-        try:
+        with _writing(f"The events of {run_id}"):
             await self._on_disk(_add_late, self.root, run_id, event, self._disk)
-        except OSError as refused:
-            raise Failed(
-                f"The events of {run_id} cannot be written: {refused}.",
-                code=ErrorCode.RECORDING_FAILED,
-            ) from refused
 
     async def put_file(self, run_id: str, name: str, data: str | bytes) -> None:
         """Write a further file into a recording, also after its end, whole or not at all.
@@ -516,13 +505,8 @@ class RunRegistry:
             NotFound: UNKNOWN_RUN.
             Failed: RECORDING_FAILED, the disk refuses.
         """
-        try:
+        with _writing(f"{name} of {run_id}"):
             await self._on_disk(_put_file, self.root, run_id, name, data, self._disk)
-        except OSError as refused:
-            raise Failed(
-                f"{name} of {run_id} cannot be written: {refused}.",
-                code=ErrorCode.RECORDING_FAILED,
-            ) from refused
 
     async def conclude(self, run_id: str, status: str, summary: Mapping[str, Any]) -> None:
         """Say how a run has ended that was interrupted, and did not go on.
@@ -546,23 +530,16 @@ class RunRegistry:
         A disk that does not take them within a moment has them later.
         """
         if (begun := self._beginning.get(run_id)) is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WRITTEN_WITHIN_S):
-                    await begun.wait()
-        recording = self._open.get(run_id) or self._line.get(run_id)
-        if recording is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WRITTEN_WITHIN_S):
-                    await self._to_its_end(self._sync_now([recording]))
+            await _at_most(WRITTEN_WITHIN_S, begun.wait())
+        if (recording := self._known(run_id)) is not None:
+            await _at_most(WRITTEN_WITHIN_S, self.write(recording))
         return recording
 
     async def closed(self, run_id: str) -> None:
         """Wait for the end of a recording whose run has ended: its settings may still be read."""
         recording = self._line.get(run_id)
         if recording is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SETTINGS_WITHIN_S + WRITTEN_WITHIN_S):
-                    await recording.closed.wait()
+            await _at_most(SETTINGS_WITHIN_S + WRITTEN_WITHIN_S, recording.closed.wait())
 
     def ends_as(self, run_id: str) -> str:
         """How a run has ended whose recording does not say so yet; empty for any other."""
@@ -574,11 +551,14 @@ class RunRegistry:
 
         Its meta.json has them as they were when it was last written. Empty for any other.
         """
-        recording = self._open.get(run_id) or self._line.get(run_id)
-        if recording is None:
+        if (recording := self._known(run_id)) is None:
             return {}
         told = recording.told_meta()
         return {name: told[name] for name in COUNTED}
+
+    def _known(self, run_id: str) -> Recording | None:
+        """The recording of that id, if it is under way or waits for the disk."""
+        return self._open.get(run_id) or self._line.get(run_id)
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that reads recordings on a thread of its own.
@@ -654,10 +634,10 @@ class RunRegistry:
 
     def _take_note(self, entry: _Batch) -> None:
         recording, written = entry.recording, entry.written
-        rest = {file: rows[written.rows.get(file, 0) :] for file, rows in entry.rows.items()}
-        recording.put_back(rest, entry.arrays[written.arrays :])
+        recording.put_back(
+            {file: items[written.counts.get(file, 0) :] for file, items in entry.items.items()}
+        )
         self._used += written.size
-        self._tell_harm(recording)
         if written.error is not None:
             recording.is_meta_owed = recording.is_meta_owed or entry.is_meta_owed
             self._note_refusal(recording, written.error)
@@ -669,12 +649,6 @@ class RunRegistry:
         if recording.refusal != why:
             self._log.error("recording_failed", run_id=recording.head.run_id, reason=str(error))
         recording.refusal = why
-
-    def _tell_harm(self, recording: Recording) -> None:
-        harm = recording.files.harm if recording.files is not None else ""
-        if harm != recording.harm_told:
-            recording.harm_told = harm
-            self._log.error("recording_harmed", run_id=recording.head.run_id, reason=harm)
 
     async def _read_settings(self, recording: Recording) -> None:
         settings = await read_settings(
@@ -700,22 +674,21 @@ class _Batch:
 
     recording: Recording
     files: RunFiles
-    rows: dict[str, list[Any]]
-    arrays: list[Array]
+    items: dict[str, list[Any]]
     is_meta_owed: bool
     written: OnDisk = field(default_factory=OnDisk)
 
     @classmethod
     def of(cls, recording: Recording, files: RunFiles) -> _Batch:
-        rows, arrays = recording.take()
         # At its end meta.json is written when everything else is.
         is_owed = recording.is_meta_owed and not recording.has_ended
         recording.is_meta_owed = False
-        return cls(recording=recording, files=files, rows=rows, arrays=arrays, is_meta_owed=is_owed)
+        items = recording.take()
+        return cls(recording=recording, files=files, items=items, is_meta_owed=is_owed)
 
     def write(self, disk: Disk) -> None:
-        self.written = self.files.write(self.rows, self.arrays)
-        rows = self.rows.get(ROWS_FILE, [])[: self.written.rows.get(ROWS_FILE, 0)]
+        self.written = self.files.write(self.items)
+        rows = self.items.get(ROWS_FILE, [])[: self.written.counts.get(ROWS_FILE, 0)]
         for row in rows:
             self.recording.statistics.add(row)
         if self.recording.cells is not None:
@@ -748,21 +721,7 @@ def _make_files(root: Path, date: str, recording: Recording, disk: Disk) -> RunF
     return files
 
 
-@record
-class Interrupted:
-    """What an interrupted attempt has left on the disk."""
-
-    meta: dict[str, Any]
-    statistics: TableStats
-    rows: int
-    arrays: int
-    checks: int
-    elapsed_s: float
-
-
-def _go_on(
-    root: Path, recording: Recording, now_ms: int, disk: Disk
-) -> tuple[RunFiles, Interrupted]:
+def _go_on(root: Path, recording: Recording, now_ms: int, disk: Disk) -> RunFiles:
     """Open the files of an experiment that was interrupted.
 
     Raises:
@@ -797,14 +756,9 @@ def _go_on(
         files.leave()
         raise
     recording.cells = open_cells(directory, meta, disk)
-    return files, Interrupted(
-        meta=meta,
-        statistics=statistics,
-        rows=rows,
-        arrays=arrays,
-        checks=checks,
-        elapsed_s=elapsed_s,
-    )
+    counts = {ROWS_FILE: rows, ARRAYS_FILE: arrays, CHECKS_FILE: checks}
+    recording.go_on(meta, statistics, counts, elapsed_s)
+    return files
 
 
 def _conclude(
@@ -867,6 +821,23 @@ def _end_files(root: Path, recording: Recording, files: RunFiles, disk: Disk) ->
 def _write_all(batch: Sequence[_Batch], disk: Disk) -> None:
     for entry in batch:
         entry.write(disk)
+
+
+@contextlib.contextmanager
+def _writing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as refused:
+        raise Failed(
+            f"{what} cannot be written: {refused}.", code=ErrorCode.RECORDING_FAILED
+        ) from refused
+
+
+async def _at_most(seconds: float, work: Awaitable[object]) -> None:
+    """Wait for it no longer than so."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await work
 
 
 def _one_thread(name: str) -> concurrent.futures.ThreadPoolExecutor:

@@ -24,6 +24,8 @@ from edged.runs.run_head import ELAPSED
 from edged.runs.running_stats import TableStats
 
 PIECE_BYTES: Final = 1 << 20
+MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
+"""A longer table is not taken into memory; half a week of a row each 100 ms."""
 
 
 @record
@@ -78,7 +80,7 @@ def read_page(path: Path, wish: PageWish) -> Page:
         Invalid: no such column.
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    with _opened(path) as file:
+    with reading(path), open_bytes(path) as file:
         names = _header(file)
         columns = wish.columns or names
         unknown = [name for name in columns if name not in names]
@@ -101,14 +103,33 @@ def no_column(name: str, names: Sequence[str], parameter: str) -> Invalid:
     )
 
 
-def rows_of(path: Path) -> Iterator[list[str]]:
+def rows_of(path: Path) -> tuple[list[str], Iterator[list[str]]]:
     """The header and all whole rows.
 
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    with _opened(path) as file:
+    rows = _rows(path)
+    return next(rows, []), rows
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    with reading(path), open_bytes(path) as file:
         yield from csv.reader(_texts(file))
+
+
+def check_size(size: int) -> None:
+    """A table that is put into a file in one piece must not be longer than ``MAX_TABLE_BYTES``.
+
+    Raises:
+        Failed: RECORDING_FAILED.
+    """
+    if size > MAX_TABLE_BYTES:
+        raise Failed(
+            "This table is too long for one file.",
+            code=ErrorCode.RECORDING_FAILED,
+            remedy="Export it as csv.",
+        )
 
 
 def stats_of(path: Path) -> dict[str, dict[str, Any]]:
@@ -117,10 +138,8 @@ def stats_of(path: Path) -> dict[str, dict[str, Any]]:
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    try:
+    with reading(path):
         size = path.stat().st_size
-    except OSError as unreadable:
-        raise _unreadable(path, unreadable) from unreadable
     return _stats_of(path, size)
 
 
@@ -135,20 +154,20 @@ def stats_so_far(path: Path) -> tuple[TableStats, float]:
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    rows = rows_of(path)
-    names = next(rows, [])
+    names, rows = rows_of(path)
     stats = TableStats(names)
     numbers: list[float | None] = []
     for row in rows:
-        numbers = [_number(cell) for cell in row]
+        numbers = [number_of(cell) for cell in row]
         stats.add(numbers)
     last = dict(zip(names, numbers, strict=False)).get(ELAPSED.name)
     return stats, last or 0.0
 
 
-def _number(cell: str) -> float | None:
+def number_of(cell: str | None) -> float | None:
+    """A cell as a number; ``None`` for what is none."""
     try:
-        return float(cell)
+        return float(cell or "")
     except ValueError:
         return None
 
@@ -200,13 +219,15 @@ def _header(file: BinaryIO) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def reading(path: Path) -> Iterator[None]:
+    """Have an OSError within say that the file or directory cannot be read.
+
+    Raises:
+        Failed: RECORDING_FAILED.
+    """
     try:
-        with open_bytes(path) as file:
-            yield file
+        yield
     except OSError as unreadable:
-        raise _unreadable(path, unreadable) from unreadable
-
-
-def _unreadable(path: Path, error: OSError) -> Failed:
-    return Failed(f"{path} cannot be read: {error.strerror}.", code=ErrorCode.RECORDING_FAILED)
+        raise Failed(
+            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
+        ) from unreadable

@@ -24,6 +24,12 @@ ITSELF: Final = "(unit)"
 """The name of the case that stands for a unit, where it was aborted or failed by itself."""
 FAILURES: Final = (UnitVerdict.NONE, UnitVerdict.INCOMPLETE, UnitVerdict.FAIL)
 ERRORS: Final = (UnitVerdict.ABORTED, UnitVerdict.ERROR)
+COUNTED: Final = {
+    "tests": "testcase",
+    "failures": "testcase/failure",
+    "errors": "testcase/error",
+}
+"""Of a suite: attribute → the elements that it counts."""
 _NOT_OF_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 UNITS: Final[Mapping[str, tuple[str, str]]] = {
     "V": ("volt", "VLT"),
@@ -45,7 +51,7 @@ def junit(meta: Mapping[str, Any], results: Sequence[UnitResult]) -> str:
     """One suite for each unit and try, one case for each check."""
     top = ET.Element("testsuites", name=_xml(f"{meta.get('command_name')} {meta.get('run_id')}"))
     suites = [_suite(meta, result) for result in results]
-    for key in ("tests", "failures", "errors"):
+    for key in COUNTED:
         top.set(key, str(sum(int(suite.get(key, "0")) for suite in suites)))
     top.extend(suites)
     ET.indent(top)
@@ -55,15 +61,13 @@ def junit(meta: Mapping[str, Any], results: Sequence[UnitResult]) -> str:
 def _suite(meta: Mapping[str, Any], result: UnitResult) -> ET.Element:
     name = unit_name(meta, result)
     suite = ET.Element("testsuite", name=_xml(name))
-    properties = ET.SubElement(suite, "properties")
     known = {
-        "run_id": meta.get("run_id"),
+        "run_id": str(meta.get("run_id")),
         "unit": result.unit,
         "try": result.try_number,
         "verdict": result.verdict.value,
     }
-    for key, value in known.items():
-        ET.SubElement(properties, "property", name=key, value=_xml(str(value)))
+    _add_properties(suite, known)
     for check, started_ms in _cases(result):
         case = ET.SubElement(
             suite,
@@ -73,14 +77,20 @@ def _suite(meta: Mapping[str, Any], result: UnitResult) -> ET.Element:
             time=_seconds(check.time_ms - started_ms),
         )
         _fill(case, check)
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("errors", str(len(suite.findall("testcase/error"))))
+    for key, path in COUNTED.items():
+        suite.set(key, str(len(suite.findall(path))))
     suite.set("skipped", "0")
     suite.set("time", _seconds(result.ended_ms - result.began_ms))
     began = datetime.fromtimestamp(result.began_ms / 1000, UTC)
     suite.set("timestamp", began.strftime("%Y-%m-%dT%H:%M:%S"))
     return suite
+
+
+def _add_properties(element: ET.Element, known: Mapping[str, Any]) -> None:
+    properties = ET.SubElement(element, "properties")
+    for key, value in known.items():
+        if value is not None:
+            ET.SubElement(properties, "property", name=key, value=_xml(str(value)))
 
 
 def unit_name(meta: Mapping[str, Any], result: UnitResult) -> str:
@@ -117,10 +127,7 @@ def _fill(case: ET.Element, check: Check) -> None:
         "near": limits.near,
         "verdict": check.verdict.value,
     }
-    properties = ET.SubElement(case, "properties")
-    for key, value in known.items():
-        if value is not None:
-            ET.SubElement(properties, "property", name=key, value=_xml(str(value)))
+    _add_properties(case, known)
     if check.verdict in (*FAILURES, *ERRORS):
         kind = "failure" if check.verdict in FAILURES else "error"
         is_none = check.verdict is UnitVerdict.NONE
@@ -174,28 +181,20 @@ def _xml(text: str) -> str:
     return _NOT_OF_XML.sub("?", text)
 
 
-OUTCOMES: Final[Mapping[UnitVerdict, str]] = {
-    UnitVerdict.NONE: "FAIL",
-    UnitVerdict.PASS: "PASS",
-    UnitVerdict.MARGINAL: "PASS",
-    UnitVerdict.INCOMPLETE: "FAIL",
-    UnitVerdict.FAIL: "FAIL",
-    UnitVerdict.ABORTED: "ABORTED",
-    UnitVerdict.ERROR: "ERROR",
+OPENHTF: Final[Mapping[UnitVerdict, tuple[str, str, str]]] = {
+    UnitVerdict.NONE: ("FAIL", "ERROR", "UNSET"),
+    UnitVerdict.PASS: ("PASS", "PASS", "PASS"),
+    UnitVerdict.MARGINAL: ("PASS", "PASS", "PASS"),
+    UnitVerdict.INCOMPLETE: ("FAIL", "FAIL", "UNSET"),
+    UnitVerdict.FAIL: ("FAIL", "FAIL", "FAIL"),
+    UnitVerdict.ABORTED: ("ABORTED", "ERROR", "UNSET"),
+    UnitVerdict.ERROR: ("ERROR", "ERROR", "UNSET"),
 }
-MEASURED: Final[Mapping[UnitVerdict, str]] = {
-    UnitVerdict.PASS: "PASS",
-    UnitVerdict.MARGINAL: "PASS",
-    UnitVerdict.FAIL: "FAIL",
-}
-"""UnitVerdict → the outcome of a measurement; that of all others is UNSET."""
-PHASES: Final[Mapping[UnitVerdict, str]] = {
-    UnitVerdict.PASS: "PASS",
-    UnitVerdict.MARGINAL: "PASS",
-    UnitVerdict.INCOMPLETE: "FAIL",
-    UnitVerdict.FAIL: "FAIL",
-}
-"""UnitVerdict → the outcome of a phase; that of all others is ERROR."""
+"""UnitVerdict → the outcome of a unit, of a phase and of a measurement."""
+UNUSED: Final = (
+    "subtests", "branches", "checkpoints", "diagnosers", "diagnoses", "log_records",
+)  # fmt: skip
+"""What a record of openhtf has, and a run of edged has not."""
 NO_CODE: Final = {"name": "", "docstring": None, "sourcecode": ""}
 
 
@@ -213,7 +212,7 @@ def openhtf(meta: Mapping[str, Any], result: UnitResult) -> dict[str, Any]:
         "station_id": str(meta.get("host")),
         "start_time_millis": result.began_ms,
         "end_time_millis": result.ended_ms,
-        "outcome": OUTCOMES[verdict],
+        "outcome": OPENHTF[verdict][0],
         "outcome_details": details,
         "marginal": verdict is UnitVerdict.MARGINAL,
         "metadata": {
@@ -227,12 +226,7 @@ def openhtf(meta: Mapping[str, Any], result: UnitResult) -> dict[str, Any]:
             "config": {},
         },
         "phases": list(_phases(result)),
-        "subtests": [],
-        "branches": [],
-        "checkpoints": [],
-        "diagnosers": [],
-        "diagnoses": [],
-        "log_records": [],
+        **{name: [] for name in UNUSED},
         "code_info": NO_CODE,
     }
 
@@ -254,7 +248,7 @@ def _phases(result: UnitResult) -> Iterator[dict[str, Any]]:
             "diagnosis_results": [],
             "failure_diagnosis_results": [],
             "result": {"phase_result": "CONTINUE"},
-            "outcome": PHASES.get(check.verdict, "ERROR"),
+            "outcome": OPENHTF[check.verdict][1],
             "marginal": check.verdict is UnitVerdict.MARGINAL,
             "descriptor_id": number,
             "name": called,
@@ -264,7 +258,7 @@ def _phases(result: UnitResult) -> Iterator[dict[str, Any]]:
 
 def _measurement(name: str, check: Check) -> dict[str, Any]:
     limits, value = check.limits, check.value
-    outcome = MEASURED.get(check.verdict, "UNSET")
+    outcome = OPENHTF[check.verdict][2]
     made: dict[str, Any] = {"name": name, "outcome": outcome}
     if validator := "x == True" if isinstance(value, bool) else _validator(limits):
         made["validators"] = [validator]

@@ -5,10 +5,12 @@ A recording's meta.json is the user's own file: whatever stands there, or does n
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, date, datetime, tzinfo
+from pathlib import Path
 from typing import Any, Final
 
 from edged.plot.figure import Figure
@@ -22,6 +24,7 @@ from edged.runs.report.parts import (
     ReportDocument,
     Section,
 )
+from edged.store.audit.run_row import RunRow, RunRows
 
 MOST_TEXT: Final = 2_000
 """Of one cell or value; a longer one is cut, and says so."""
@@ -31,16 +34,27 @@ MOST_ROWS: Final = 2_000
 """Of one table: settings, limits."""
 MOST_MS: Final = 1 << 53
 UNKNOWN: Final = "not known"
+INTRODUCED: Final = {
+    "client": "client", "subject": "subject", "remote": "from", "route": "by way of",
+    "session": "session", "tool": "tool",
+}  # fmt: skip
+"""Of a caller, what is told, and how it is introduced."""
 SWEPT: Final = ("start_value", "target_value", "sweep_rate")
 
 
-@record
+@record(frozen=False)
 class DataFile:
-    """One file of the recording's data, as it was on the disk when the report was made."""
+    """One file of the recording's data, as it is on the disk while the report is made.
 
-    name: str
-    size: int
-    sha256: str
+    Attributes:
+        size: bytes of it that are hashed.
+        sha256: of these, in hexadecimal.
+    """
+
+    path: Path
+    size: int = 0
+    sha256: str = ""
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
 
 @record
@@ -51,35 +65,6 @@ class Extract:
     first: tuple[tuple[str, ...], ...] = ()
     last: tuple[tuple[str, ...], ...] = ()
     total: int = 0
-
-
-@record
-class RecordRow:
-    """A row of the record."""
-
-    seq: int
-    time_ms: int
-    what: str
-    outcome: str
-    hash: str
-
-
-@record
-class RecordRows:
-    """The rows of the audit log that belong to the run; see ``store.audit.run_rows``.
-
-    Attributes:
-        trouble: why they could not be read; empty where they were.
-    """
-
-    first: tuple[RecordRow, ...] = ()
-    last: tuple[RecordRow, ...] = ()
-    total: int = 0
-    digest: str = ""
-    is_whole: bool = True
-    head_seq: int = 0
-    head_hash: str = ""
-    trouble: str = ""
 
 
 @record
@@ -107,6 +92,7 @@ class Material:
     Attributes:
         meta: its meta.json.
         figures: its pictures; ``undrawn``: why there is none.
+        record: its rows in the audit log; ``unread``: why they could not be read.
     """
 
     run_id: str
@@ -116,34 +102,34 @@ class Material:
     undrawn: str = ""
     extract: Extract = Extract()
     files: tuple[DataFile, ...] = ()
-    record: RecordRows = RecordRows()
+    record: RunRows = RunRows()
+    unread: str = ""
 
 
 def report_of(material: Material, standing: Standing) -> ReportDocument:
     """The report, in the order in which it is read."""
     meta = material.meta
     units = _dicts(meta.get("instruments"))
-    missing = tuple(_missing(material, units, standing))
-    unknown = Section(
-        heading="What is not known",
-        parts=tuple(Note(text=text) for text in missing),
-    )
-    sections = (
-        Section(heading="Run", parts=tuple(_run(material, standing))),
-        Section(heading="Plots", parts=tuple(_plots(material))),
-        Section(heading="Instruments", parts=tuple(_units(units, meta, standing))),
-        Section(heading="Parameters", parts=tuple(_parameters(meta))),
-        Section(heading="Data", parts=tuple(_data(material))),
-        Section(heading="Settings read from the instruments", parts=tuple(_settings(units))),
-        Section(heading="Limits in force", parts=tuple(_limits(units, meta))),
-        Section(heading="Evidence", parts=tuple(_evidence(material, standing))),
-        unknown,
-    )
+    sections: dict[str, Iterable[Part]] = {
+        "Run": _run(material, standing),
+        "Plots": _plots(material),
+        "Instruments": _units(units, meta, standing),
+        "Parameters": _parameters(meta),
+        "Data": _data(material),
+        "Settings read from the instruments": _settings(units),
+        "Limits in force": _limits(units, meta),
+        "Evidence": _evidence(material, standing),
+        "What is not known": (Note(text=text) for text in _missing(material, units, standing)),
+    }
     made = _utc(standing.now_ms)
     return ReportDocument(
         title=f"Report of {material.run_id}",
         subtitle=f"{_text(meta.get('command_name')) or 'A run'} of {_called(units, meta)}",
-        sections=tuple(section for section in sections if section.parts),
+        sections=tuple(
+            Section(heading=heading, parts=parts)
+            for heading, found in sections.items()
+            if (parts := tuple(found))
+        ),
         foot=f"Made by edged {standing.version} on {made}.",
     )
 
@@ -221,16 +207,15 @@ def _units(
     overdue = []
     for unit in units:
         due, remark = _due(unit, standing, measured, today)
-        profile = _dict(unit.get("profile"))
         rows.append(
             (
                 _name(unit),
-                " ".join(filter(None, (_text(unit.get("manufacturer")), _text(unit.get("model"))))),
+                _joined(unit, "manufacturer", "model"),
                 _text(unit.get("serial")) or UNKNOWN,
                 _text(unit.get("firmware")) or UNKNOWN,
-                " ".join(filter(None, (due, remark))),
+                f"{due} {remark}".strip(),
                 _text(unit.get("location")),
-                " ".join(filter(None, (_text(profile.get("key")), _text(profile.get("version"))))),
+                _joined(_dict(unit.get("profile")), "key", "version"),
             )
         )
         if remark.startswith("overdue"):
@@ -257,18 +242,20 @@ def _due(
     unit: Mapping[str, Any], standing: Standing, measured: date, today: date
 ) -> tuple[str, str]:
     """The day, and what is to be said of it."""
-    said = ""
-    due = _date(unit.get("calibration_due"))
-    if due is None:
-        due = standing.dues.get(_text(unit.get("id")))
-        said = "(said after the run)" if due is not None else ""
+    due = _due_of(unit, standing)
     if due is None:
         return UNKNOWN, ""
+    said = "" if _date(unit.get("calibration_due")) else "(said after the run)"
     if due < measured:
-        return due.isoformat(), f"overdue {said}".strip()
-    if due < today:
-        return due.isoformat(), f"in time; past by now {said}".strip()
-    return due.isoformat(), said
+        said = f"overdue {said}"
+    elif due < today:
+        said = f"in time; past by now {said}"
+    return due.isoformat(), said.strip()
+
+
+def _due_of(unit: Mapping[str, Any], standing: Standing) -> date | None:
+    """As the recording says, or the bench file now."""
+    return _date(unit.get("calibration_due")) or standing.dues.get(_text(unit.get("id")))
 
 
 def _parameters(meta: Mapping[str, Any]) -> Iterator[Part]:
@@ -307,13 +294,8 @@ def _data(material: Material) -> Iterator[Part]:
     heads = tuple(_with_unit(name, units.get(name, "")) for name in extract.columns)
     if extract.columns:
         shown = (*extract.first, *extract.last)
-        left_out = extract.total - len(shown)
-        caption = f"All {extract.total:,} rows." if extract.total != 1 else "The one row."
-        if left_out > 0:
-            caption = (
-                f"The first {len(extract.first)} and the last {len(extract.last)} of "
-                f"{extract.total:,} rows."
-            )
+        which, gap = _ends(extract)
+        caption = "The one row." if extract.total == 1 else f"{which} rows."
         for begin in range(0, len(heads), MOST_COLUMNS):
             part = slice(begin, begin + MOST_COLUMNS)
             yield FactTable(
@@ -321,7 +303,7 @@ def _data(material: Material) -> Iterator[Part]:
                 rows=tuple(tuple(map(_clipped, row[part])) for row in shown),
                 caption=caption if begin == 0 else "Further columns of the same rows.",
                 numbers=frozenset(range(len(heads[part]))),
-                gap=len(extract.first) if left_out > 0 else -1,
+                gap=gap,
             )
     told = _dict(meta.get("statistics"))
     rows = tuple(
@@ -390,7 +372,7 @@ def _evidence(material: Material, standing: Standing) -> Iterator[Part]:
     meta, record = material.meta, material.record
     yield FactTable(
         columns=("file", "bytes", "SHA-256"),
-        rows=tuple((f.name, f"{f.size:,}", f.sha256) for f in material.files),
+        rows=tuple((f.path.name, f"{f.size:,}", f.sha256) for f in material.files),
         caption=f"The recorded data in {material.path}, as it was when this was made",
         numbers=frozenset({1}),
         codes=frozenset({2}),
@@ -407,23 +389,18 @@ def _evidence(material: Material, standing: Standing) -> Iterator[Part]:
         yield from _record(record)
 
 
-def _record(record: RecordRows) -> Iterator[Part]:
-    shown = (*record.first, *record.last)
-    caption = f"All {record.total:,} rows of the audit log that belong to the run"
-    if record.total > len(shown):
-        caption = (
-            f"The first {len(record.first)} and the last {len(record.last)} of {record.total:,} "
-            "rows of the audit log that belong to the run"
-        )
+def _record(record: RunRows) -> Iterator[Part]:
+    which, gap = _ends(record)
     yield FactTable(
         columns=("row", "when (UTC)", "what", "outcome", "hash (SHA-256)"),
         rows=tuple(
-            (str(row.seq), _utc(row.time_ms), row.what, row.outcome, row.hash) for row in shown
+            (str(row.seq), _utc(row.time_ms), _what(row), row.outcome, row.hash)
+            for row in (*record.first, *record.last)
         ),
-        caption=caption,
+        caption=f"{which} rows of the audit log that belong to the run",
         numbers=frozenset({0}),
         codes=frozenset({1, 4}),
-        gap=len(record.first) if record.total > len(shown) else -1,
+        gap=gap,
     )
     yield FactList(
         rows=(
@@ -437,6 +414,19 @@ def _record(record: RecordRows) -> Iterator[Part]:
     )
 
 
+def _what(row: RunRow) -> str:
+    what = " ".join(filter(None, (row.tool, row.command if row.command != row.tool else "")))
+    return f"{what} (intent)" if row.phase == "intent" else what
+
+
+def _ends(rows: Extract | RunRows) -> tuple[str, int]:
+    """Which rows of a table stand in the report, in words; and before which some are left out."""
+    if rows.total <= len(rows.first) + len(rows.last):
+        return f"All {rows.total:,}", -1
+    first, last = len(rows.first), len(rows.last)
+    return f"The first {first} and the last {last} of {rows.total:,}", first
+
+
 def _missing(
     material: Material, units: Sequence[Mapping[str, Any]], standing: Standing
 ) -> Iterator[str]:
@@ -445,54 +435,49 @@ def _missing(
     if not meta:
         yield "Its meta.json cannot be read: who measured, when, and with what is lost."
         return
+    begun, ended = span_of(meta)
     if _text(meta.get("status")) == "running" and not standing.is_open:
         yield (
             "The daemon that recorded it ended before it did: what is here is what was on the "
             "disk by then."
         )
-    if not _ms(meta.get("ended_ms")) and not standing.is_open:
+    if not ended and not standing.is_open:
         yield "When it ended."
-    begun, ended = span_of(meta)
     if ended is not None and ended < begun:
         yield "How long it took: the computer's clock was set back during the run."
     if not units:
         yield "Which units it was measured with."
     for unit in units:
-        name = _name(unit)
-        if not _text(unit.get("serial")):
-            yield f"The serial number of {name}: it has none."
-        if not _text(unit.get("firmware")):
-            yield f"The firmware of {name}: it has none."
-        known = _date(unit.get("calibration_due")), standing.dues.get(_text(unit.get("id")))
-        if known == (None, None):
-            yield f"When {name} is due for calibration: bench.yaml has no calibration_due for it."
-        if unit.get("settings") is None:
-            yield f"The settings of {name}: they were not read while the run lasted."
+        yield from _missing_of(unit, standing)
     if not _dict(meta.get("statistics")) and material.extract.total:
         yield "Statistics of its columns: none were written down."
     if _dict(meta.get("clock")).get("is_synchronized") is None:
         yield "Whether the computer's clock was kept right."
-    if record.trouble:
-        yield f"The rows of the audit log: {record.trouble}"
+    if material.unread:
+        yield f"The rows of the audit log: {material.unread}"
     elif not record.is_whole:
         yield "Whether the audit log has more rows of it: it is too long to be searched whole."
     elif not record.total:
         yield "The rows of the audit log: there are none of it (any more)."
 
 
+def _missing_of(unit: Mapping[str, Any], standing: Standing) -> Iterator[str]:
+    name = _name(unit)
+    for key in ("serial number", "firmware"):
+        if not _text(unit.get(key.split()[0])):
+            yield f"The {key} of {name}: it has none."
+    if _due_of(unit, standing) is None:
+        yield f"When {name} is due for calibration: bench.yaml has no calibration_due for it."
+    if unit.get("settings") is None:
+        yield f"The settings of {name}: they were not read while the run lasted."
+
+
 def _who(caller: Mapping[str, Any]) -> str:
     who = _text(caller.get("who")) or UNKNOWN
     more = [
-        f"{name} {_text(caller.get(key))}"
-        for name, key in (
-            ("client", "client"),
-            ("subject", "subject"),
-            ("from", "remote"),
-            ("by way of", "route"),
-            ("session", "session"),
-            ("tool", "tool"),
-        )
-        if _text(caller.get(key)) and _text(caller.get(key)) not in who
+        f"{name} {said}"
+        for key, name in INTRODUCED.items()
+        if (said := _text(caller.get(key))) and said not in who
     ]
     return f"{who} ({', '.join(more)})" if more else who
 
@@ -512,6 +497,10 @@ def _called(units: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> str:
     named = _text(meta.get("instrument_id"))
     found = next((unit for unit in units if _text(unit.get("id")) == named), None)
     return _name(found) if found is not None else named or UNKNOWN
+
+
+def _joined(told: Mapping[str, Any], *keys: str) -> str:
+    return " ".join(filter(None, (_text(told.get(key)) for key in keys)))
 
 
 def _name(unit: Mapping[str, Any]) -> str:
@@ -579,9 +568,10 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    if isinstance(value, float) and not isinstance(value, bool):
-        return f"{value:.9g}"
-    return _text(value) if not isinstance(value, int) or isinstance(value, bool) else str(value)
+    """A number; whatever else it is, as ``_text``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _text(value)
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _clipped(text: str) -> str:

@@ -6,9 +6,7 @@ Loaded when the first one is asked for, which most lives of the daemon never see
 from __future__ import annotations
 
 import contextlib
-import hashlib
-from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -17,27 +15,23 @@ from edged import __version__
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
 from edged.files import names_in, open_bytes
 from edged.plot.figure import Figure
-from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.files import META_FILE, NC_FILE, ROWS_FILE
-from edged.runs.recordings.reader import archive_number, find_run, read_meta
+from edged.runs.recordings.formats import archives_in
+from edged.runs.recordings.reader import find_run, read_meta
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.recordings.table import PageWish, read_page
+from edged.runs.recordings.table import PageWish, read_page, reading
 from edged.runs.report.document import document_of
 from edged.runs.report.facts import (
     DataFile,
     Extract,
     Material,
-    RecordRow,
-    RecordRows,
     Standing,
     report_of,
     span_of,
     unit_ids,
 )
-from edged.runs.report.parts import ReportDocument
-from edged.store.audit.run_rows import RunRow
 
 ROWS_FROM_EACH_END: Final = 10
 PIECE_BYTES: Final = 32 * 1024 * 1024
@@ -46,33 +40,8 @@ WIDE_X: Final = 100.0
 """From the lowest to the highest so many times: an axis of frequencies is logarithmic then."""
 
 
-@record(frozen=False)
-class FileHash:
-    """A file whose hash is being worked out."""
-
-    path: Path
-    size: int = 0
-    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
-
-    def told(self) -> DataFile:
-        """What it came to."""
-        return DataFile(name=self.path.name, size=self.size, sha256=self.digest.hexdigest())
-
-
-@record
-class RecordedRun:
-    """What a recording says by itself; see ``facts.Material``."""
-
-    meta: Mapping[str, Any]
-    directory: Path
-    figures: tuple[Figure, ...]
-    undrawn: str
-    extract: Extract
-    files: tuple[FileHash, ...]
-
-
-def look_at(root: Path, run_id: str) -> RecordedRun:
-    """Everything but the hashes of its files.
+def look_at(root: Path, run_id: str) -> Material:
+    """All that a recording says by itself, but for the hashes of its files.
 
     Raises:
         NotFound: UNKNOWN_RUN.
@@ -80,15 +49,16 @@ def look_at(root: Path, run_id: str) -> RecordedRun:
     """
     directory = find_run(root, run_id)
     figures, undrawn = _figures(root, run_id)
-    archives = sorted(directory.glob("data*.npz"), key=archive_number)
-    paths = (directory / ROWS_FILE, *archives, *_further(directory), directory / META_FILE)
-    return RecordedRun(
+    data = (directory / ROWS_FILE, *archives_in(directory))
+    paths = (*data, *_further(directory), directory / META_FILE)
+    return Material(
+        run_id=run_id,
         meta=read_meta(directory),
-        directory=directory,
+        path=str(directory),
         figures=figures,
         undrawn=undrawn,
         extract=_extract(directory / ROWS_FILE),
-        files=tuple(FileHash(path=path) for path in paths if path.exists()),
+        files=tuple(DataFile(path=path) for path in paths if path.exists()),
     )
 
 
@@ -107,22 +77,18 @@ def _further(directory: Path) -> list[Path]:
     return []
 
 
-def take_piece(_root: Path, file: FileHash) -> bool:
+def take_piece(_root: Path, file: DataFile) -> bool:
     """Hash some more of a file; whether there may be more.
 
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    try:
-        with open_bytes(file.path) as opened:
-            opened.seek(file.size)
-            piece = opened.read(PIECE_BYTES)
-    except OSError as unreadable:
-        raise Failed(
-            f"{file.path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
-        ) from unreadable
+    with reading(file.path), open_bytes(file.path) as opened:
+        opened.seek(file.size)
+        piece = opened.read(PIECE_BYTES)
     file.digest.update(piece)
     file.size += len(piece)
+    file.sha256 = file.digest.hexdigest()
     return len(piece) == PIECE_BYTES
 
 
@@ -173,75 +139,45 @@ def _shown(cell: Any) -> str:
     return "" if cell is None else str(cell)
 
 
-class ReportMaker:
-    """Implements ``Maker``."""
+async def make_report(bench: Bench, runs: RunRegistry, run_id: str) -> bytes:
+    """The report of a run as it is on the disk.
 
-    def __init__(self, bench: Bench, runs: RunRegistry) -> None:
-        self._bench = bench
-        self._runs = runs
-
-    async def make(self, run_id: str) -> bytes:
-        report = await self._report(run_id)
-        return await self._runs.read(lambda _root: document_of(report))
-
-    async def _report(self, run_id: str) -> ReportDocument:
-        await self._runs.closed(run_id)
-        is_open = await self._runs.written(run_id) is not None
-        found = await self._runs.read(look_at, run_id)
-        for file in found.files:
-            while await self._runs.read(take_piece, file):
-                pass
-        material = Material(
-            run_id=run_id,
-            meta=found.meta,
-            path=str(found.directory),
-            figures=found.figures,
-            undrawn=found.undrawn,
-            extract=found.extract,
-            files=tuple(map(FileHash.told, found.files)),
-            record=await self._record(run_id, found),
-        )
-        standing = Standing(
-            now_ms=self._bench.clock.wall_ms(),
-            version=__version__,
-            dues=self._dues(found),
-            is_open=is_open and found.meta.get("status") == "running",
-        )
-        return await self._runs.read(lambda _root: report_of(material, standing))
-
-    async def _record(self, run_id: str, found: RecordedRun) -> RecordRows:
-        begun, ended = span_of(found.meta)
-        try:
-            rows = await self._bench.store.audit.of_run(run_id, since_ms=begun, until_ms=ended)
-        except EdgedError as error:
-            return RecordRows(trouble=error.message)
-        return RecordRows(
-            first=tuple(map(_told, rows.first)),
-            last=tuple(map(_told, rows.last)),
-            total=rows.total,
-            digest=rows.digest,
-            is_whole=rows.is_whole,
-            head_seq=rows.head_seq,
-            head_hash=rows.head_hash,
-        )
-
-    def _dues(self, found: RecordedRun) -> dict[str, date]:
-        dues: dict[str, date] = {}
-        for name in unit_ids(found.meta):
-            with contextlib.suppress(NotFound):
-                due = self._bench.pool.get(name).rules.calibration_due
-                if due is not None:
-                    dues[name] = due
-        return dues
-
-
-def _told(row: RunRow) -> RecordRow:
-    what = " ".join(filter(None, (row.tool, row.command if row.command != row.tool else "")))
-    is_begin = row.phase == "intent"
-    return RecordRow(
-        seq=row.seq,
-        time_ms=row.time_ms,
-        what=f"{what} (intent)" if is_begin else what,
-        outcome=row.outcome,
-        hash=row.hash,
+    Raises:
+        NotFound: UNKNOWN_RUN.
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    await runs.closed(run_id)
+    is_open = await runs.written(run_id) is not None
+    found = await runs.read(look_at, run_id)
+    for file in found.files:
+        while await runs.read(take_piece, file):
+            pass
+    material = await _with_record(bench, found)
+    standing = Standing(
+        now_ms=bench.clock.wall_ms(),
+        version=__version__,
+        dues=_dues(bench, found),
+        is_open=is_open and found.meta.get("status") == "running",
     )
+    report = await runs.read(lambda _root: report_of(material, standing))
+    return await runs.read(lambda _root: document_of(report))
+
+
+async def _with_record(bench: Bench, found: Material) -> Material:
+    begun, ended = span_of(found.meta)
+    audit = bench.store.audit
+    try:
+        rows = await audit.of_run(found.run_id, since_ms=begun, until_ms=ended)
+    except EdgedError as error:
+        return replace(found, unread=error.message)
+    return replace(found, record=rows)
+
+
+def _dues(bench: Bench, found: Material) -> dict[str, date]:
+    dues: dict[str, date] = {}
+    for name in unit_ids(found.meta):
+        with contextlib.suppress(NotFound):
+            due = bench.pool.get(name).rules.calibration_due
+            if due is not None:
+                dues[name] = due
+    return dues

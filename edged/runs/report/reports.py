@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
 
 from edged.errors import Conflict, ErrorCode, Failed
+from edged.runs.bench import Bench
 from edged.runs.recordings.registry import RunRegistry
 
 MAX_REPORT_BYTES: Final = 16 * 1024 * 1024
@@ -16,24 +18,12 @@ LONGEST_S: Final = 300.0
 """Of which nearly all is for hashing what is long; a gigabyte takes some seconds."""
 
 
-class Maker(Protocol):
-    """Makes one; see ``making.ReportMaker``."""
-
-    async def make(self, run_id: str) -> bytes: ...
-
-
 class Reports:
-    """The door to them.
+    """The door to them."""
 
-    Args:
-        new_maker: loads what makes them; called once, on the thread that reads recordings, when
-            the first one is asked for.
-    """
-
-    def __init__(self, *, runs: RunRegistry, new_maker: Callable[[], Maker]) -> None:
+    def __init__(self, bench: Bench, runs: RunRegistry) -> None:
+        self._bench = bench
         self._runs = runs
-        self._new_maker = new_maker
-        self._maker: Maker | None = None
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -52,7 +42,8 @@ class Reports:
         self._waiting += 1
         try:
             async with asyncio.timeout(LONGEST_S), self._turn:
-                made = await self._make(run_id)
+                make = await self._runs.read(_load)
+                made = await make(self._bench, self._runs, run_id)
         except TimeoutError:
             raise Failed(
                 f"The report was not made within {LONGEST_S:g} s.",
@@ -70,8 +61,9 @@ class Reports:
             )
         return made
 
-    async def _make(self, run_id: str) -> bytes:
-        maker = self._maker
-        if maker is None:
-            maker = self._maker = await self._runs.read(lambda _root: self._new_maker())
-        return await maker.make(run_id)
+
+def _load(_root: Path) -> Callable[[Bench, RunRegistry, str], Awaitable[bytes]]:
+    # Most lives of the daemon never see a report, and need not wait for what makes them.
+    from edged.runs.report.making import make_report
+
+    return make_report

@@ -61,9 +61,9 @@ class Scale:
     unit: str
     is_log: bool = False
 
-    def place(self, value: float) -> float | None:
+    def place(self, value: float | None) -> float | None:
         """From 0 to 1, where the value lies; ``None`` where it cannot be shown."""
-        if not math.isfinite(value) or (self.is_log and value <= 0):
+        if value is None or not math.isfinite(value) or (self.is_log and value <= 0):
             return None
         if self.is_log:
             span = math.log10(self.high) - math.log10(self.low)
@@ -171,24 +171,17 @@ def _panel(panel: Panel, across: Scale, top: float, *, is_log: bool) -> Iterator
 
 def _curve(line: Curve, number: int, across: Scale, up: Scale, top: float) -> Iterator[str]:
     colour = COLOURS[number % len(COLOURS)]
-    dash = DASHES[number % len(DASHES)]
-    style = f' stroke-dasharray="{dash}"' if dash else ""
     path: list[str] = []
     marks: list[str] = []
     is_down = False
     for x, y in _points(line):
-        if x is None or y is None:
-            is_down = False
-            continue
         at_x, at_y = _x(across, x), _y(up, y, top)
-        if at_x is None or at_y is None:
-            is_down = False
-            continue
-        path.append(f"{'L' if is_down else 'M'}{at_x} {at_y}")
-        marks.append(f'<circle cx="{at_x}" cy="{at_y}" r="2.2" fill="{colour}"/>')
-        is_down = True
+        if is_shown := at_x is not None and at_y is not None:
+            path.append(f"{'L' if is_down else 'M'}{at_x} {at_y}")
+            marks.append(f'<circle cx="{at_x}" cy="{at_y}" r="2.2" fill="{colour}"/>')
+        is_down = is_shown
     if path:
-        yield f'<path d="{"".join(path)}" class="curve" stroke="{colour}"{style}/>'
+        yield _stroke("".join(path), number)
     if len(line.low) <= MARKED_POINTS:
         yield from marks
 
@@ -209,14 +202,18 @@ def _legend(lines: Sequence[Curve], top: float) -> Iterator[str]:
     x = float(LEFT + _inner())
     for number, line in reversed(list(enumerate(lines))):
         label = line.label[:40]
-        dash = DASHES[number % len(DASHES)]
-        style = f' stroke-dasharray="{dash}"' if dash else ""
         x -= 6.2 * len(label)
         yield _words(x, top - 9, label)
         x -= 30
-        colour = COLOURS[number % len(COLOURS)]
-        yield (f'<path d="M{x:.1f} {top - 12.5}h24" class="curve" stroke="{colour}"{style}/>')
+        yield _stroke(f"M{x:.1f} {top - 12.5}h24", number)
         x -= 12
+
+
+def _stroke(path: str, number: int) -> str:
+    """A line as that of the curve of this number."""
+    dash = DASHES[number % len(DASHES)]
+    style = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<path d="{path}" class="curve" stroke="{COLOURS[number % len(COLOURS)]}"{style}/>'
 
 
 def _numbers_below(across: Scale, bottom: float) -> Iterator[str]:
@@ -240,12 +237,12 @@ def _inner() -> int:
     return WIDTH - LEFT - RIGHT
 
 
-def _x(across: Scale, value: float) -> float | None:
+def _x(across: Scale, value: float | None) -> float | None:
     place = across.place(value)
     return None if place is None else round(LEFT + place * _inner(), 1)
 
 
-def _y(up: Scale, value: float, top: float) -> float | None:
+def _y(up: Scale, value: float | None, top: float) -> float | None:
     place = up.place(value)
     return None if place is None else round(top + (1 - place) * PANEL, 1)
 

@@ -28,7 +28,7 @@ from edged.runs.run_head import RunHead, RunKind
 from edged.runs.sequences.run import SequenceRun
 from edged.runs.sequences.steps import SequenceCheck, columns_of
 from edged.runs.states import RunEvent, RunState
-from edged.runs.wording import ALL_STEPS_DONE, held_by, stopped_by
+from edged.runs.wording import ALL_STEPS_DONE, ASK_FIRST, held_by, stopped_by
 from edged.yaml.tree import Scalar
 
 
@@ -60,23 +60,6 @@ class Sequences(RunsOfKind[SequenceRun]):
     def __init__(self, runs: Registry, *, new_plan: NewPlan) -> None:
         super().__init__(runs)
         self._new_plan = new_plan
-
-    def running(self) -> tuple[dict[str, Any], ...]:
-        """Each that runs: {run_id, instrument_id, sequence_name, steps_executed, …}."""
-        going = self._going()
-        if not going:
-            return ()
-        return tuple(
-            {
-                "run_id": run.run_id,
-                "instrument_id": run.action.instrument_id,
-                "sequence_name": run.sequence.name,
-                "steps_executed": run.steps_executed,
-                "started_ms": run.started_ms,
-                "who": run.caller.who,
-            }
-            for run in going
-        )
 
     async def run(
         self,
@@ -317,7 +300,7 @@ class Sequences(RunsOfKind[SequenceRun]):
             return
         named = {"sequence": run.sequence.name, **run.to_clean_up()}
         await self._runs.journal.begin(run, run.instrument, named)
-        async with self._runs.journal.beating(run, run.to_clean_up):
+        async with self._runs.journal.beating(run, lambda: {run.run_id: run.to_clean_up()}):
             yield
 
     async def _run_to_end(self, run: SequenceRun) -> None:
@@ -407,5 +390,5 @@ def _refuse_stopped(run: SequenceRun) -> None:
         raise Failed(
             f"{run.sequence.name} did not begin, because {run.reason}; nothing was sent.",
             code=ErrorCode.CANCELLED,
-            remedy="Somebody stopped it to make it safe: ask before you start again.",
+            remedy=ASK_FIRST,
         )

@@ -31,10 +31,10 @@ from edged.profiles.model import (
     Step,
     WaitStep,
 )
+from edged.profiles.owner_rules import clean_up_of
 from edged.profiles.raw import sets
 from edged.record import record
 from edged.runs.experiments.run import PlanRun
-from edged.runs.journal import clean_up_of
 from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import RowSink
 from edged.runs.run import Ending
@@ -116,6 +116,16 @@ class SequenceRun(PlanRun):
         """Give up what nobody asks for once its caller has its result."""
         self.rows, self.sent, self.names = [], [], {}
         self.action = replace(self.action, progress=None, client=None)
+
+    def entry(self, _now_s: float) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "instrument_id": self.action.instrument_id,
+            "sequence_name": self.sequence.name,
+            "steps_executed": self.steps_executed,
+            "started_ms": self.started_ms,
+            "who": self.caller.who,
+        }
 
     def what_went_wrong(self) -> str:
         """Its error, and what one that did not complete has left set."""

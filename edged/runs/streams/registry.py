@@ -12,17 +12,13 @@ Source: docs/promises.md section 7.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-import structlog
-
 from edged.actions.action import Progress, StartStream
-from edged.actions.cause import ENGINE_STOPPED
 from edged.actions.outcome import Outcome
-from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
+from edged.errors import Conflict, ErrorCode, NotFound
 from edged.profiles.model import Command
 from edged.record import record
 from edged.runs.registry import Registry, RunsOfKind
@@ -66,7 +62,6 @@ class Streams(RunsOfKind[Stream]):
     def __init__(self, runs: Registry, *, waveforms: WaveformRegistry) -> None:
         super().__init__(runs)
         self._waveforms = waveforms
-        self._log = structlog.get_logger("edged.streams")
 
     def running(self) -> list[dict[str, Any]]:
         """What get_status tells of each running stream."""
@@ -188,37 +183,25 @@ class Streams(RunsOfKind[Stream]):
         )
 
     async def _live(self, stream: Stream) -> None:
-        """The whole life of a stream; never raises."""
-        event = RunEvent.DONE
-        try:
-            stream.sink = await self._runs.recorder.open(stream.head)
-            event = await self._measure(stream)
-        except asyncio.CancelledError:
-            event = stream.ending or RunEvent.SHUTDOWN
-            stream.reason = stream.reason or ENGINE_STOPPED.reason
-        except EdgedError as error:
-            event, stream.failure = RunEvent.FAILURE, error
-        except Exception as bug:  # noqa: BLE001 - a bug in one stream must not take others along
-            self._log.error("internal_fault", fault_id=stream.action.action_id, exc_info=bug)
-            event = RunEvent.FAILURE
-            stream.failure = Fault(
-                "edged made a mistake; this stream has ended.",
-                data={"fault_id": stream.action.action_id},
-            )
+        """The whole life of a stream."""
+        stream.sink = await self._runs.recorder.open(stream.head)
+        ending = await stream.until_ended(self._measure(stream))
+        if stream.ending is None:
+            stream.failure = ending.failure
+        event = ending.event
         if stream.failure is not None:
+            event = RunEvent.FAILURE
             stream.reason, stream.error = "", stream.failure.message
         elif event is RunEvent.DONE:
             stream.reason = DURATION_REACHED
         stream.move(event)
-        if stream.sink is not None:
-            await stream.sink.close(stream.status, stream.summary())
+        await stream.sink.close(stream.status, stream.summary())
         self._publish("ended", stream, stream.answer())
 
-    async def _measure(self, stream: Stream) -> RunEvent:
+    async def _measure(self, stream: Stream) -> Ending:
         """Take the points of the grid; gives why that is over.
 
         Raises:
-            EdgedError: a point failed.
             asyncio.CancelledError: ``Stream.end`` has cut it.
         """
         grid = Grid(
@@ -228,10 +211,10 @@ class Streams(RunsOfKind[Stream]):
         )
         number = -1
         try:
-            while stream.ending is None:
+            while stream.ending is None and stream.failure is None:
                 due = grid.after(number, self._bench.clock.monotonic())
                 if due is None:
-                    return RunEvent.DONE
+                    break
                 wait_s = due.at_s - self._bench.clock.monotonic()
                 if wait_s > 0:
                     stream.is_waiting = True
@@ -240,7 +223,7 @@ class Streams(RunsOfKind[Stream]):
                 stream.skipped += due.number - number - 1
                 number = due.number
                 await self._take_point(stream)
-            return stream.ending
+            return Ending(event=RunEvent.DONE, failure=stream.failure)
         finally:
             stream.is_waiting = False
             stream.skipped += grid.missed_after(number, self._bench.clock.monotonic())
@@ -252,14 +235,14 @@ class Streams(RunsOfKind[Stream]):
         finally:
             if stream.cutter is not None:
                 stream.cutter.cancel()
-        if outcome.error is not None:
-            if outcome.error.code in COSTS_A_POINT:
-                stream.skipped += 1
-                stream.missed_by = outcome.error.message
-                return
-            raise outcome.error
-        stream.busy_s += self._bench.clock.monotonic() - began
-        self._take(stream, outcome, timestamp_ms)
+        if outcome.error is None:
+            stream.busy_s += self._bench.clock.monotonic() - began
+            self._take(stream, outcome, timestamp_ms)
+        elif outcome.error.code in COSTS_A_POINT:
+            stream.skipped += 1
+            stream.missed_by = outcome.error.message
+        else:
+            stream.failure = outcome.error
 
     def _take(self, stream: Stream, outcome: Outcome, timestamp_ms: int) -> None:
         point = point_of(stream.command, outcome.data, timestamp_ms)
@@ -271,7 +254,8 @@ class Streams(RunsOfKind[Stream]):
             stream.stats.add(point.primary)
         self._record(stream, point, outcome.data["data"])
         progress = stream.action.progress
-        if progress is not None and stream.ending is not RunEvent.CLIENT_GONE:
+        is_heard = stream.ending is None or stream.ending.event is not RunEvent.CLIENT_GONE
+        if progress is not None and is_heard:
             meta = {"stream_id": stream.run_id}
             if not progress(Progress(progress=stream.count, message=point.json(), meta=meta)):
                 stream.dropped += 1

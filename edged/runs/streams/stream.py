@@ -15,7 +15,7 @@ from edged.record import record
 from edged.runs.notes import PointNotes, notes_of_fewer
 from edged.runs.run import Ending, Run
 from edged.runs.running_stats import RunningStats
-from edged.runs.states import STREAM, RunEvent, RunState
+from edged.runs.states import STREAM, RunState
 
 RECENT_POINTS: Final = 256
 """Kept of a stream for those who look on."""
@@ -32,7 +32,6 @@ class Stream(Run):
     """One stream.
 
     Attributes:
-        ending: what is to end it, once that is known.
         failure: the error of the instrument that ended it.
         busy_s: what its readings have taken together.
         noted: what was said of single points.
@@ -61,7 +60,6 @@ class Stream(Run):
     )
     failure: EdgedError | None = None
     missed_by: str = ""
-    ending: RunEvent | None = None
     busy_s: float = 0.0
     noted: PointNotes = field(default_factory=PointNotes)
     is_waiting: bool = False
@@ -79,13 +77,13 @@ class Stream(Run):
         """
         if self.state is not RunState.RUNNING or self.ending is not None or self.task is None:
             return
-        self.ending, self.reason = ending.event, ending.cause.reason or CALLER_GONE.reason
-        if self.is_waiting:
-            self.task.cancel(ending.cause)
-        elif self.sink is not None:
+        self.ending, self.reason = ending, ending.cause.reason or CALLER_GONE.reason
+        if self.body is not None and self.is_waiting:
+            self.body.cancel(ending.cause)
+        elif self.body is not None:
             grace_s = min(self.interval_ms / 1000, LONGEST_GRACE_S)
             loop = asyncio.get_running_loop()
-            self.cutter = loop.call_later(grace_s, self.task.cancel, ending.cause)
+            self.cutter = loop.call_later(grace_s, self.body.cancel, ending.cause)
 
     def fade(self, newer: int) -> None:
         if newer >= POINTS_REMEMBERED:

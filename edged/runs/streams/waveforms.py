@@ -13,13 +13,13 @@ import concurrent.futures
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
 from edged.plot.figure import Figure
-from edged.profiles.answers import Samples
+from edged.profiles.frames import Samples
 from edged.profiles.model import WaveformAnswer
 from edged.runs.points import (
     DEFAULT_DECIMATED,
@@ -38,6 +38,7 @@ MAX_STREAMS: Final = 10_000
 many pictures."""
 
 T = TypeVar("T")
+K = TypeVar("K", Waveform, LargePicture)
 
 
 class WaveformRegistry:
@@ -73,21 +74,17 @@ class WaveformRegistry:
 
     def newest(self, most: int) -> list[tuple[str, int, Waveform]]:
         """What can be fetched, newest first: stream_id, point_index, waveform."""
-        waveforms = (
-            (stream_id, index, kept)
-            for (stream_id, index), kept in reversed(self._kept.items())
-            if isinstance(kept, Waveform)
-        )
-        return list(itertools.islice(waveforms, most))
+        return list(itertools.islice(self._newest_first(Waveform), most))
 
     def newest_pictures(self, most: int) -> list[tuple[str, LargePicture]]:
         """The pictures that can be read, newest first, each with its id."""
-        pictures = (
-            (picture_id, kept)
-            for (picture_id, _), kept in reversed(self._kept.items())
-            if isinstance(kept, LargePicture)
-        )
-        return list(itertools.islice(pictures, most))
+        newest = itertools.islice(self._newest_first(LargePicture), most)
+        return [(picture_id, picture) for picture_id, _, picture in newest]
+
+    def _newest_first(self, kind: type[K]) -> Iterator[tuple[str, int, K]]:
+        for (name, index), kept in reversed(self._kept.items()):
+            if isinstance(kept, kind):
+                yield name, index, kept
 
     def stop(self) -> None:
         """Let the thread go."""

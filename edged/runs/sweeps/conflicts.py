@@ -19,7 +19,8 @@ from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
 from edged.record import record
 from edged.runs.states import RunState
-from edged.runs.sweeps.sweep import Sweep, SweptThing
+from edged.runs.sweeps.ramp_plan import SweptThing
+from edged.runs.sweeps.sweep import Sweep
 from edged.runs.wording import held_by
 from edged.scpi.line import Message, messages
 from edged.scpi.words import match_header, same_word

@@ -7,23 +7,33 @@ in time than their distance divided by the rate. A stall makes a ramp late and n
 Source: docs/promises.md section 7.
 
 What a sweep's command can be told: its grid over a range, and where the instrument stands.
-
-Pure, but for the question that is asked through the command path.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
+from edged.instruments.instrument import Instrument
+from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.answers import picked
-from edged.profiles.model import DEFAULT_SENTINELS, Command
-from edged.profiles.template import placeholders, resolution
+from edged.profiles.model import (
+    DEFAULT_SENTINELS,
+    AbortStep,
+    Command,
+    Parameter,
+    ParameterType,
+    Profile,
+    SweepPlan,
+)
+from edged.profiles.template import placeholders, render, resolution
 from edged.record import record
 from edged.scpi.numbers import number_with_suffix
+from edged.yaml.tree import Scalar
 
 GRID_SLACK: Final = 1e-6
 """How far beside a grid point (in grid steps) a float may lie and still mean that point."""
@@ -246,3 +256,169 @@ def is_stall(error: EdgedError) -> bool:
     if error.code in {ErrorCode.PREEMPTED, ErrorCode.BUSY}:
         return True
     return isinstance(error, Failed) and error.code is ErrorCode.TIMEOUT and not error.sent
+
+
+@record
+class SweptThing:
+    """The one parameter of one instrument that a sweep holds.
+
+    Attributes:
+        values: the command's parameters, validated; the swept one stands at the target.
+        profile: the instrument's when the sweep was started; it holds to its end.
+    """
+
+    instrument: Instrument
+    command: Command
+    plan: SweepPlan
+    values: Mapping[str, Scalar]
+    profile: Profile | None
+
+    @property
+    def parameter(self) -> Parameter:
+        """The swept parameter."""
+        return self.command.parameters[self.plan.parameter]
+
+    @property
+    def setpoint_query(self) -> str:
+        """The question what the instrument holds as set, rendered."""
+        return render(self.plan.setpoint, self.command.parameters, self.values)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What no two sweeps may share: the instrument, and the place of the value in it."""
+        return (self.instrument.id, self.setpoint_query)
+
+    @property
+    def fastest(self) -> float | None:
+        """The owner's highest rate for it, under whichever command's name; ``None``: none."""
+        rules = self.instrument.rules
+        known = self.profile.commands.values() if self.profile and rules.max_rate else ()
+        same = {other.name for other in known if self._is_swept_by(other)}
+        rates = map(rules.max_rate_for, same | {self.command.name})
+        return min((rate for rate in rates if rate is not None), default=None)
+
+    def _is_swept_by(self, other: Command) -> bool:
+        sweep = other.sweep
+        if sweep is None or sweep.setpoint != self.plan.setpoint:
+            return False
+        return other.parameters[sweep.parameter].unit == self.parameter.unit
+
+    @property
+    def selectors(self) -> Mapping[str, Scalar]:
+        """The parameters that say *which* value is swept: the channel."""
+        names = {hole.name for hole in placeholders(self.plan.setpoint)}
+        return {name: self.values[name] for name in names if name in self.values}
+
+    def is_elsewhere(self, values: Mapping[str, object]) -> bool:
+        """Whether a command with these values works another channel than the one swept."""
+        return any(
+            name in values and values[name] != chosen for name, chosen in self.selectors.items()
+        )
+
+    def at(self, value: float) -> dict[str, Scalar]:
+        """The command's parameters with the swept one at ``value``."""
+        is_whole = self.parameter.type is ParameterType.INT
+        return {**self.values, self.plan.parameter: round(value) if is_whole else value}
+
+    def held_in(self, answer: str) -> float:
+        """The value that an answer to ``setpoint_query`` tells; raises Failed: BAD_ANSWER."""
+        plan = self.plan
+        return setpoint_from(
+            answer, self.parameter.unit, self.setpoint_query, plan.pattern, plan.decimal
+        )
+
+    def is_moved(self, held: float, known: float) -> Failed:
+        """It was connected anew, and holds another value than the last that was confirmed."""
+        unit = self.parameter.unit
+        return Failed(
+            f"{self.instrument.called} was reconnected and holds {held:g} {unit}, where "
+            f"{known:g} {unit} was set: it may have been switched off and on.",
+            code=ErrorCode.INSTRUMENT_ERROR,
+            sent=(self.setpoint_query,),
+        )
+
+    def arrival(self, gone: float, now: float, quickest_s: float) -> tuple[float, float]:
+        """The quickest confirmation so far, and by when a step had reached the instrument.
+
+        Args:
+            gone: monotonic, when it had gone out; where nobody knows, when it was confirmed.
+            now: when it was confirmed.
+        """
+        quickest_s = min(quickest_s, now - gone)
+        # So much of a confirmation's usual time may not have been spent on the way there.
+        held_back = math.inf if self.instrument.transport.is_cable else NETWORK_USUAL_S
+        return quickest_s, arrived_by(gone, now, min(quickest_s, held_back))
+
+    def ramp(self, start: float, target: float, rate_per_s: float) -> RampPlan:
+        """A way of it, on the finest grid that holds for all of that."""
+        return make_plan(
+            start=start,
+            target=target,
+            rate_per_s=rate_per_s,
+            interval_s=self.plan.interval_ms / 1000,
+            resolution=grid_of(self.command, self.plan.parameter, start=start, target=target),
+        )
+
+    def now(self, plan: RampPlan) -> RampPlan:
+        """A ramp as it was begun, or slower where the owner has set a lower rate since."""
+        fastest = self.fastest
+        if fastest is None:
+            return plan
+        return slower(plan, fastest, self.plan.interval_ms / 1000)
+
+    def abort_steps(self) -> tuple[AbortStep, ...]:
+        """The sweep's own abort for what it swept, else the profile's."""
+        if self.plan.abort:
+            return tuple(map(self._rendered, self.plan.abort))
+        return self.profile.abort if self.profile else ()
+
+    def abort_proofs(self) -> tuple[Proof, ...]:
+        """What shows that this abort was obeyed."""
+        return proofs_of(self.profile, self.abort_steps()) if self.profile else ()
+
+    def _rendered(self, step: AbortStep) -> AbortStep:
+        send, ask = (
+            render(template, self.command.parameters, self.values) if template else ""
+            for template in (step.send, step.ask)
+        )
+        return replace(step, send=send, ask=ask)
+
+
+@record(frozen=False, eq=False)
+class Axis:
+    """A set-point that a run moves, and where it stands.
+
+    Attributes:
+        confirmed: the value that the unit last accepted; NaN until that is known.
+        aim: the value that was sent last: another one than ``confirmed`` where it was pushed off
+            the line, and may have been taken.
+        written_at: monotonic seconds by which ``confirmed`` had reached the unit.
+        meeting: the unit's, when ``confirmed`` was known to be its set-point.
+        quickest_s: the shortest that a confirmation took.
+        rate: at which it was moved last, per second; ``grid`` that of its last ramp.
+        is_writing: a step is on its way to the unit.
+        steps: how many were taken; ``write_s`` what they took to be confirmed, together.
+    """
+
+    thing: SweptThing
+    confirmed: float = math.nan
+    aim: float = math.nan
+    written_at: float = -math.inf
+    meeting: object = None
+    quickest_s: float = math.inf
+    rate: float = math.nan
+    grid: float = 0.0
+    is_writing: bool = False
+    steps: int = 0
+    write_s: float = 0.0
+
+    @property
+    def is_lost(self) -> bool:
+        """The line was opened anew since it was known where it stands."""
+        return self.thing.instrument.meeting != self.meeting
+
+    @property
+    def tolerance(self) -> float:
+        """How far beside a step the unit's own word for it may lie."""
+        verify = self.thing.command.verify
+        return max(self.grid, verify.tolerance if verify is not None else 0.0)

@@ -1,8 +1,8 @@
-"""Sweeps: starting, stopping, telling.
+"""Sweeps: starting, stopping, telling; the life of each: its ramp, its rest, its end, its abort.
 
 Each sweep has one task, owned by the registry, which lets its ramp run until it ends or somebody
-wishes otherwise, and then does what the state table says. A wish never acts by itself: it goes into
-the sweep's queue, so there is one place where a sweep's state changes.
+wishes otherwise, and then does what the state table says (``states.py``). A wish never acts by
+itself, so there is one place where a sweep's state changes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, cast
+
+import structlog
 
 from edged.actions.action import Purpose, StartSweep
 from edged.actions.cause import Cause
@@ -20,25 +22,34 @@ from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.profiles.abort import Proof, asked_about, proofs_of, switch_proofs
 from edged.record import record
+from edged.runs.journal import HEARTBEAT_S
 from edged.runs.ports import NewId, NewPlan, Perform
 from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.run import Ending
 from edged.runs.run_head import RunKind
 from edged.runs.states import SWEEP, RunEvent, RunState
+from edged.runs.sweeps.beginning import SweepStart
 from edged.runs.sweeps.conflicts import SweepClaims
-from edged.runs.sweeps.life import SweepLife, SweepStart
 from edged.runs.sweeps.ramp import Ramp
-from edged.runs.sweeps.ramp_plan import RampPlan
+from edged.runs.sweeps.ramp_plan import RampPlan, SweptThing
 from edged.runs.sweeps.request import Measure, SweepRequest
-from edged.runs.sweeps.sweep import Sweep, SweptThing
+from edged.runs.sweeps.sweep import Sweep
 from edged.runs.wording import MADE_SAFE, parked_by, stopped_by
 from edged.scpi.answer_text import clean_text
 
 MOST_ENDED: Final = Sweep.most_ended
 
 
+LOOK_S: Final = 1.0
+"""What a last look at the instrument may delay the word that a sweep holds."""
+LONGEST_REST_S: Final = 10.0
+"""What the output's time to follow may delay that word besides; nothing is written meanwhile."""
+LOOK_EVERY_S: Final = 2.0
+"""How soon a parked sweep notices that its instrument was switched off and on."""
 ASK_WITHIN_S: Final = 2.0
 """What asking may delay the answer of a stop that had nothing to stop."""
+
+log = structlog.get_logger("edged.sweeps")
 
 
 @record
@@ -63,15 +74,8 @@ class Sweeps(RunsOfKind[Sweep]):
 
     def __init__(self, runs: Registry, *, new_plan: NewPlan) -> None:
         super().__init__(runs)
-        ramp = Ramp(bench=runs.bench, journal=runs.journal)
-        self._start = SweepStart(runs=runs, ramp=ramp, new_plan=new_plan)
-        self._life = SweepLife(
-            bench=runs.bench,
-            ramp=ramp,
-            journal=runs.journal,
-            publish=self._publish,
-            let_go=self._let_go,
-        )
+        self._ramp = Ramp(bench=runs.bench, journal=runs.journal)
+        self._start = SweepStart(runs=runs, ramp=self._ramp, new_plan=new_plan)
         self.claims = SweepClaims(self._get, runs.bench.clock)
 
     async def start(
@@ -99,7 +103,7 @@ class Sweeps(RunsOfKind[Sweep]):
             sweep = await self._start.prepare(sweep_id, action, thing, request, measures)
             await self._still_wanted(sweep, halts)
             undo.pop_all()
-        self._runs.live(sweep, self._live(sweep, self._life.live(sweep)))
+        self._runs.live(sweep, self._live(sweep))
         self._publish(sweep)
         return {"sweep_id": sweep_id, "status": sweep.status}
 
@@ -183,7 +187,7 @@ class Sweeps(RunsOfKind[Sweep]):
 
     def _abort_completed(self, sweep: Sweep, ending: Ending) -> None:
         sweep.ended.clear()
-        self._runs.live(sweep, self._live(sweep, self._life.abort_completed(sweep, ending)))
+        self._runs.live(sweep, self._end_again(sweep, ending))
 
     def active(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is running, holding, owes an abort or needs attention."""
@@ -235,12 +239,10 @@ class Sweeps(RunsOfKind[Sweep]):
                 sweep.end(Ending(event=RunEvent.FAILURE, error=reason))
 
     async def note_made_safe(self, instrument_id: str) -> None:
-        """An instrument has obeyed its own abort: what its sweeps owed it is done with."""
-        for sweep in self._all():
-            if sweep.thing.instrument.id == instrument_id and sweep.needs_attention:
-                sweep.needs_attention = False
-                await self._runs.journal.finish(sweep)
-                self._publish(sweep)
+        """An instrument has obeyed its own abort: what runs owed it is done with."""
+        for run in await self._runs.note_made_safe(instrument_id):
+            if isinstance(run, Sweep):
+                self._publish(run)
 
     async def stop_all(self, cause: Cause, instrument_id: str = "") -> list[dict[str, Any]]:
         """Abort every sweep (of one instrument), at once; returns what became of each."""
@@ -249,27 +251,121 @@ class Sweeps(RunsOfKind[Sweep]):
         now = self._bench.clock.monotonic()
         return [sweep.told(now) for sweep in cast("list[Sweep]", ended)]
 
+    # The life of one
+
+    async def _live(self, sweep: Sweep) -> None:
+        """From the first step to the last word. The top of the sweep's task."""
+        try:
+            ending = await sweep.until_ended(self._ramp.run(sweep))
+            if ending.event is RunEvent.PAUSE:
+                self._move(sweep, ending)
+                ending = await sweep.until_ended(self._park(sweep))
+            await self._end(sweep, ending)
+        finally:
+            sweep.parked.set()
+            self._be_over(sweep)
+            self._let_go(sweep)
+
+    async def _end_again(self, sweep: Sweep, ending: Ending) -> None:
+        """Make safe what a sweep that came to its target has left on. The top of a task."""
+        try:
+            await self._end(sweep, ending)
+        finally:
+            self._be_over(sweep)
+            self._let_go(sweep)
+
+    async def _park(self, sweep: Sweep) -> Ending:
+        """Stay where it is until somebody wishes otherwise; the journal hears that it lives."""
+        look = asyncio.create_task(self._ramp.look_back(sweep), name=f"{sweep.run_id}-look")
+        try:
+            within_s = min(self._ramp.rest_s(sweep), LONGEST_REST_S) + LOOK_S
+            await asyncio.wait({look}, timeout=within_s)
+            sweep.parked.set()
+            return await self._strayed(sweep)
+        finally:
+            look.cancel()
+            await asyncio.gather(look, return_exceptions=True)
+
+    async def _strayed(self, sweep: Sweep) -> Ending:
+        """Once it no longer stands where it was parked; the journal hears that it lives."""
+        told_at = float("-inf")
+        while True:
+            now = self._bench.clock.monotonic()
+            if now - told_at >= HEARTBEAT_S:
+                told_at = now
+                await self._ramp.beat(sweep)
+            if reason := await self._ramp.why_strayed(sweep):
+                return Ending(event=RunEvent.FAILURE, error=reason)
+            await self._bench.clock.sleep(LOOK_EVERY_S)
+
+    async def _end(self, sweep: Sweep, ending: Ending) -> None:
+        """Abort where the table wants it, and stay with an abort that the line did not take."""
+        needs_abort = ending.event is not RunEvent.DONE
+        if not needs_abort or not sweep.abort.lines:
+            self._move(sweep, ending)
+            await self._settle(sweep)
+            return
+        sweep.abort.state = "pending"
+        if ending.event is RunEvent.FAILURE:
+            # It has failed whatever comes of the abort; nobody has to wait for that to know.
+            self._move(sweep, ending)
+        sweep.abort.cause = ending.cause
+        error = " ".join((await self._runs.abort(sweep)).values())
+        if ending.event is not RunEvent.FAILURE:
+            self._move(sweep, ending, abort_error=error)
+        elif error:
+            sweep.error = f"{sweep.error} Its abort failed too: {error}"
+        self._be_over(sweep)
+        if error:
+            await self._runs.abort_later(sweep)
+            self._publish(sweep)
+        await self._settle(sweep)
+
+    def _be_over(self, sweep: Sweep) -> None:
+        """In one breath with its state: who reads that it has ended may take its unit."""
+        sweep.ended.set()
+        if not sweep.is_active:
+            self._let_go(sweep)
+
+    async def _settle(self, sweep: Sweep) -> None:
+        """Its last words: journal and recording."""
+        sweep.parked.set()
+        self._be_over(sweep)
+        await self._runs.journal.finish(sweep)
+        if sweep.sink is not None:
+            told = sweep.told(self._bench.clock.monotonic())
+            summary = {
+                name: told[name]
+                for name in ("current_value", "reason", "error", "notes", "behind_s")
+            }
+            await sweep.sink.close(sweep.status, summary)
+
+    def _move(self, sweep: Sweep, ending: Ending, abort_error: str = "") -> None:
+        """To the state that the table says, and tell of it."""
+        sweep.move(ending.event, is_clean_up_failed=bool(abort_error))
+        sweep.reason = ending.reason
+        if ending.event is RunEvent.DONE:
+            sweep.error = ""
+        elif ending.error:
+            sweep.error = ending.error
+        if abort_error:
+            sweep.error = f"{sweep.error} Its abort failed: {abort_error}".strip()
+        if sweep.ended_s is None:
+            sweep.ended_s = self._bench.clock.monotonic() - sweep.began
+        log.info("sweep_state", sweep_id=sweep.run_id, state=sweep.status, error=sweep.error)
+        self._publish(sweep)
+
     # Small things
 
     async def _still_wanted(self, sweep: Sweep, halts: int) -> None:
         """Raises if everything was stopped while the sweep was being prepared."""
-        if halts == self._runs.halts and not self._runs.is_closing:
-            return
-        await self._runs.journal.finish(sweep)
-        if sweep.sink is not None:
-            await sweep.sink.close("failed")
-        raise Failed(
-            f"The sweep was ended {self._runs.halted_by.clause} while it was about to begin; "
-            "nothing was set.",
-            code=ErrorCode.CANCELLED,
-            remedy="It was stopped to make the bench safe: ask before you start again.",
-        )
-
-    async def _live(self, sweep: Sweep, life: Coroutine[Any, Any, None]) -> None:
         try:
-            await life
-        finally:
-            self._let_go(sweep)
+            self._runs.refuse_halted(halts, "The sweep", "set")
+        except Failed:
+            await self._runs.journal.finish(sweep)
+            if sweep.sink is not None:
+                await sweep.sink.close("failed")
+            raise
 
     def _let_go(self, sweep: Sweep) -> None:
         self.claims.drop(sweep.thing, sweep.run_id)

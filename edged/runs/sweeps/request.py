@@ -24,7 +24,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.record import record
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged.yaml.tree import Scalar
 
 NOTHING: Final[Mapping[str, Any]] = {}

@@ -1,6 +1,6 @@
 """One sweep: what was asked, where it stands, and how it is told.
 
-Lives on the event loop; changed by ``ramp.py`` (values) and ``life.py`` (states) alone.
+Lives on the event loop; changed by ``ramp.py`` (values) and ``registry.py`` (states) alone.
 
 The rows of one sweep in memory: bounded, and handed out evenly.
 
@@ -12,42 +12,18 @@ the whole sweep stays in view.
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.action import Purpose, SendLines, StartSweep
-from edged.actions.cause import NOT_NEEDED, Cause
-from edged.errors import ErrorCode, Failed
-from edged.instruments.instrument import Instrument
-from edged.profiles.abort import Proof, proofs_of
-from edged.profiles.model import (
-    AbortStep,
-    Command,
-    Parameter,
-    ParameterType,
-    Profile,
-    SweepPlan,
-)
-from edged.profiles.owner_rules import UnitRules
-from edged.profiles.template import placeholders, render
+from edged.profiles.owner_rules import clean_up_of
+from edged.profiles.unit_rules import UnitRules
 from edged.record import record
-from edged.runs.journal import clean_up_of
 from edged.runs.notes import Pace, PointNotes, why_slower
-from edged.runs.run import Ending, Run
-from edged.runs.states import SWEEP, RunState
-from edged.runs.sweeps.ramp_plan import (
-    NETWORK_USUAL_S,
-    RampPlan,
-    arrived_by,
-    behind_s,
-    grid_of,
-    make_plan,
-    setpoint_from,
-    slower,
-    steps_left,
-)
+from edged.runs.run import AbortReport, Ending, Run
+from edged.runs.states import SWEEP, RunEvent, RunState
+from edged.runs.sweeps.ramp_plan import Axis, RampPlan, SweptThing, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
 from edged.runs.wording import TARGET_REACHED
 from edged.yaml.tree import Scalar
@@ -113,180 +89,17 @@ def _picked(count: int, most: int) -> list[int]:
     return [round(i * (count - 1) / (most - 1)) for i in range(most)]
 
 
-@record(frozen=False)
-class AbortReport:
-    """What became of a sweep's abort.
-
-    Attributes:
-        proofs: what shows that the lines were obeyed.
-        state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
-        at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
-        cause: the cause that an interrupted call reports.
-        kept_under: what its owner said when the journal was given it.
-    """
-
-    lines: tuple[str, ...] = ()
-    proofs: tuple[Proof, ...] = ()
-    state: str = "not_needed"
-    cause: Cause = NOT_NEEDED
-    at_ms: int = 0
-    tries: int = 0
-    error: str = ""
-    kept_under: UnitRules | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "state": self.state,
-            "scpi": list(self.lines),
-            "at_ms": self.at_ms or None,
-            "tries": self.tries,
-            "error": self.error or None,
-        }
-
-
-@record
-class SweptThing:
-    """The one parameter of one instrument that a sweep holds.
-
-    Attributes:
-        values: the command's parameters, validated; the swept one stands at the target.
-        profile: the instrument's when the sweep was started; it holds to its end.
-    """
-
-    instrument: Instrument
-    command: Command
-    plan: SweepPlan
-    values: Mapping[str, Scalar]
-    profile: Profile | None
-
-    @property
-    def parameter(self) -> Parameter:
-        """The swept parameter."""
-        return self.command.parameters[self.plan.parameter]
-
-    @property
-    def setpoint_query(self) -> str:
-        """The question what the instrument holds as set, rendered."""
-        return render(self.plan.setpoint, self.command.parameters, self.values)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What no two sweeps may share: the instrument, and the place of the value in it."""
-        return (self.instrument.id, self.setpoint_query)
-
-    @property
-    def fastest(self) -> float | None:
-        """The owner's highest rate for it, under whichever command's name; ``None``: none."""
-        rules = self.instrument.rules
-        known = self.profile.commands.values() if self.profile and rules.max_rate else ()
-        same = {other.name for other in known if self._is_swept_by(other)}
-        rates = map(rules.max_rate_for, same | {self.command.name})
-        return min((rate for rate in rates if rate is not None), default=None)
-
-    def _is_swept_by(self, other: Command) -> bool:
-        sweep = other.sweep
-        if sweep is None or sweep.setpoint != self.plan.setpoint:
-            return False
-        return other.parameters[sweep.parameter].unit == self.parameter.unit
-
-    @property
-    def selectors(self) -> Mapping[str, Scalar]:
-        """The parameters that say *which* value is swept: the channel."""
-        names = {hole.name for hole in placeholders(self.plan.setpoint)}
-        return {name: self.values[name] for name in names if name in self.values}
-
-    def is_elsewhere(self, values: Mapping[str, object]) -> bool:
-        """Whether a command with these values works another channel than the one swept."""
-        return any(
-            name in values and values[name] != chosen for name, chosen in self.selectors.items()
-        )
-
-    def at(self, value: float) -> dict[str, Scalar]:
-        """The command's parameters with the swept one at ``value``."""
-        is_whole = self.parameter.type is ParameterType.INT
-        return {**self.values, self.plan.parameter: round(value) if is_whole else value}
-
-    def held_in(self, answer: str) -> float:
-        """The value that an answer to ``setpoint_query`` tells; raises Failed: BAD_ANSWER."""
-        plan = self.plan
-        return setpoint_from(
-            answer, self.parameter.unit, self.setpoint_query, plan.pattern, plan.decimal
-        )
-
-    def is_moved(self, held: float, known: float) -> Failed:
-        """It was connected anew, and holds another value than the last that was confirmed."""
-        unit = self.parameter.unit
-        return Failed(
-            f"{self.instrument.called} was reconnected and holds {held:g} {unit}, where "
-            f"{known:g} {unit} was set: it may have been switched off and on.",
-            code=ErrorCode.INSTRUMENT_ERROR,
-            sent=(self.setpoint_query,),
-        )
-
-    def arrival(self, gone: float, now: float, quickest_s: float) -> tuple[float, float]:
-        """The quickest confirmation so far, and by when a step had reached the instrument.
-
-        Args:
-            gone: monotonic, when it had gone out; where nobody knows, when it was confirmed.
-            now: when it was confirmed.
-        """
-        quickest_s = min(quickest_s, now - gone)
-        # So much of a confirmation's usual time may not have been spent on the way there.
-        held_back = math.inf if self.instrument.transport.is_cable else NETWORK_USUAL_S
-        return quickest_s, arrived_by(gone, now, min(quickest_s, held_back))
-
-    def ramp(self, start: float, target: float, rate_per_s: float) -> RampPlan:
-        """A way of it, on the finest grid that holds for all of that."""
-        return make_plan(
-            start=start,
-            target=target,
-            rate_per_s=rate_per_s,
-            interval_s=self.plan.interval_ms / 1000,
-            resolution=grid_of(self.command, self.plan.parameter, start=start, target=target),
-        )
-
-    def now(self, plan: RampPlan) -> RampPlan:
-        """A ramp as it was begun, or slower where the owner has set a lower rate since."""
-        fastest = self.fastest
-        if fastest is None:
-            return plan
-        return slower(plan, fastest, self.plan.interval_ms / 1000)
-
-    def abort_steps(self) -> tuple[AbortStep, ...]:
-        """The sweep's own abort for what it swept, else the profile's."""
-        if self.plan.abort:
-            return tuple(map(self._rendered, self.plan.abort))
-        return self.profile.abort if self.profile else ()
-
-    def abort_proofs(self) -> tuple[Proof, ...]:
-        """What shows that this abort was obeyed."""
-        return proofs_of(self.profile, self.abort_steps()) if self.profile else ()
-
-    def _rendered(self, step: AbortStep) -> AbortStep:
-        send, ask = (
-            render(template, self.command.parameters, self.values) if template else ""
-            for template in (step.send, step.ask)
-        )
-        return replace(step, send=send, ask=ask)
-
-
 @record(frozen=False, eq=False)
 class Sweep(Run):
     """A sweep that was started.
 
     Attributes:
-        confirmed: the value that the instrument last accepted; at first its own set-point.
-        written_at: monotonic seconds by which ``confirmed`` had reached the instrument.
-        meeting: the instrument's, when ``confirmed`` was known to be its set-point.
+        axis: where it stands; at first at the instrument's own set-point.
         legs: the ramp to each set-point at which a row is taken; one, where that is at each step.
         leg: which of them it is on.
-        quickest_s: the shortest that a confirmation of this sweep took.
-        write_s, read_s: what its steps took to be confirmed and its rows to be read, together.
-        is_writing: a step is on its way to the instrument.
+        read_s: what its rows took to be read, together.
         noted: what was said of single readings.
-        parking: hold so as soon as that step is confirmed.
-        wishes: what others want of it; read by its task alone.
+        parking: hold so as soon as the step that is on its way is confirmed.
         parked: set once it holds or is over; ``ended`` is once it is over and its abort was tried.
     """
 
@@ -294,31 +107,28 @@ class Sweep(Run):
     is_cut_at_close = True
 
     action: StartSweep
-    thing: SweptThing
+    axis: Axis
     request: SweepRequest
     plan: RampPlan
     legs: tuple[RampPlan, ...]
     measures: tuple[Measure, ...]
     readings: tuple[tuple[MeasuredColumn, ...], ...]
     rows: SweepRows
-    confirmed: float
-    written_at: float
-    meeting: object = None
-    quickest_s: float = float("inf")
-    write_s: float = 0.0
     read_s: float = 0.0
     leg: int = 0
     readback: float | None = None
     readback_at: float = float("-inf")
-    steps: int = 0
-    stalls: int = 0
     ended_s: float | None = None
-    is_writing: bool = False
     noted: PointNotes = field(default_factory=PointNotes)
     parking: Ending | None = None
-    abort: AbortReport = field(default_factory=AbortReport)
-    wishes: asyncio.Queue[Ending] = field(default_factory=asyncio.Queue)
+    # What its owner said when the journal was given its abort.
+    kept_under: UnitRules | None = None
     parked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def thing(self) -> SweptThing:
+        """What it moves."""
+        return self.axis.thing
 
     @property
     def units(self) -> Collection[str]:
@@ -329,7 +139,12 @@ class Sweep(Run):
         return self.rows.count
 
     def end(self, ending: Ending) -> None:
-        self.wishes.put_nowait(ending)
+        if ending.event is not RunEvent.PAUSE or not (
+            self.axis.is_writing or self.state is RunState.PAUSED
+        ):
+            Run.end(self, ending)
+        elif self.parking is None:
+            self.parking = ending
 
     def fade(self, newer: int) -> None:
         if newer >= FULL_ROWS_OF:
@@ -341,19 +156,14 @@ class Sweep(Run):
         return self.state in {RunState.RUNNING, RunState.PAUSED} or (self.owes_abort)
 
     @property
-    def tolerance(self) -> float:
-        """How far beside a step the instrument's own word for it may lie."""
-        verify = self.thing.command.verify
-        return max(self.plan.resolution, verify.tolerance if verify is not None else 0.0)
-
-    @property
-    def owes_abort(self) -> bool:
-        return self.abort.state == "pending"
+    def abort(self) -> AbortReport:
+        """What makes safe what it sweeps."""
+        return self.aborts[self.thing.instrument.id]
 
     @property
     def current_value(self) -> float:
         """The readback where the profile has one, else the set-point that was last accepted."""
-        return self.confirmed if self.readback is None else self.readback
+        return self.axis.confirmed if self.readback is None else self.readback
 
     def lines(self, action_id: str, lines: tuple[str, ...], purpose: Purpose) -> SendLines:
         """The action by which lines of the profile go to the instrument on the sweep's behalf."""
@@ -366,7 +176,7 @@ class Sweep(Run):
 
     def _steps_left(self) -> int:
         later = self.legs[self.leg + 1 :]
-        left = steps_left(self.legs[self.leg], self.confirmed)
+        left = steps_left(self.legs[self.leg], self.axis.confirmed)
         return left + sum(steps_left(leg, leg.start) for leg in later)
 
     def to_journal(self) -> dict[str, Any]:
@@ -380,22 +190,22 @@ class Sweep(Run):
             "rate": self.plan.rate_per_s,
             "setpoint": thing.setpoint_query,
             **self._clean_up(),
-            "last_step": self.confirmed,
+            "last_step": self.axis.confirmed,
             "reach": self.plan.rate_per_s * WRITTEN_EVERY_S + self.plan.max_step,
-            "tolerance": self.tolerance,
+            "tolerance": self.axis.tolerance,
         }
 
     def at_step(self, value: float) -> dict[str, Any]:
         """What that row says while it goes: the step that is about to be written."""
         changed: dict[str, Any] = {"last_step": value, "status": self.status}
-        if self.thing.instrument.rules is not self.abort.kept_under:
+        if self.thing.instrument.rules is not self.kept_under:
             changed |= self._clean_up()
         return changed
 
     def _clean_up(self) -> dict[str, Any]:
         """What the journal says of its abort, as its owner wants it now."""
-        self.abort.kept_under = self.thing.instrument.rules
-        return clean_up_of(self.thing.profile, self.abort.kept_under, self.thing.abort_steps())
+        self.kept_under = self.thing.instrument.rules
+        return clean_up_of(self.thing.profile, self.kept_under, self.thing.abort_steps())
 
     def notes(self, now: float, /) -> list[str]:
         wish = self.request.stop_when
@@ -410,7 +220,7 @@ class Sweep(Run):
             took_s=elapsed_s,
             behind_s=self._behind_s(elapsed_s),
             asked_s=self.plan.interval_s,
-            write_s=self.write_s / max(1, self.steps),
+            write_s=self.axis.write_s / max(1, self.axis.steps),
             read_s=self.read_s / max(1, self.rows.count),
             is_each_step=self.request.points is None,
         )
@@ -420,7 +230,7 @@ class Sweep(Run):
         return (now - self.began) if self.ended_s is None else self.ended_s
 
     def _behind_s(self, elapsed_s: float) -> float:
-        return behind_s(self.plan, self.confirmed, elapsed_s - self._rested_s)
+        return behind_s(self.plan, self.axis.confirmed, elapsed_s - self._rested_s)
 
     def told(self, now: float, points: int = 0) -> dict[str, Any]:
         """get_sweep_status's result.
@@ -445,13 +255,13 @@ class Sweep(Run):
             },
             "start_value": self.plan.start,
             "current_value": self.current_value,
-            "set_value": self.confirmed,
+            "set_value": self.axis.confirmed,
             "target_value": self.plan.target,
             "sweep_rate": self.plan.rate_per_s,
             "elapsed_s": round(elapsed, 3),
             "behind_s": round(self._behind_s(elapsed), 3),
             "why_late": self._why_late(elapsed) or None,
-            "steps": self.steps,
+            "steps": self.axis.steps,
             "steps_left": self._steps_left(),
             "rows": self.rows.count,
             "reason": self.reason or None,

@@ -39,7 +39,8 @@ from edged.store.audit.queries import (
     oldest_time,
 )
 from edged.store.audit.row import RETENTION_TOOL, AuditRow, Entry, Phase, storable_id, storable_ms
-from edged.store.audit.run_rows import RunRows, find_run_rows
+from edged.store.audit.run_row import RunRows
+from edged.store.audit.run_rows import find_run_rows
 from edged.store.audit.verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.database import Database, Written
 from edged.store.head_mark import HeadMark

@@ -11,12 +11,13 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable
 from dataclasses import field
-from typing import Final, NamedTuple
+from typing import Final
 
 from edged.clock import Clock
 from edged.record import record
 from edged.store.audit.queries import Bound, fetch
 from edged.store.audit.row import GENESIS
+from edged.store.audit.run_row import RunRow, RunRows
 from edged.store.database import Database
 
 MOST_SHOWN: Final = 20
@@ -29,40 +30,6 @@ EARLIER_MS: Final = 60_000
 LATER_MS: Final = 24 * 3600 * 1000
 """Where a run has ended, its rows end; its clock may have been set back since."""
 COLUMNS: Final = "seq, time_ms, phase, action_id, tool, command, outcome, hash"
-
-
-class RunRow(NamedTuple):
-    """What is told of a row; ``hash`` in hexadecimal."""
-
-    seq: int
-    time_ms: int
-    phase: str
-    action_id: str
-    tool: str
-    command: str
-    outcome: str
-    hash: str
-
-
-@record
-class RunRows:
-    """The rows of a run, in their order.
-
-    Attributes:
-        first, last: the first and the last of them; none is in both.
-        total: how many there are.
-        digest: SHA-256 over their hashes in hexadecimal, each with a line end, in their order.
-        is_whole: every row that could belong to it was looked at.
-        head_seq, head_hash: the newest row of the whole record, when they were looked at.
-    """
-
-    first: tuple[RunRow, ...] = ()
-    last: tuple[RunRow, ...] = ()
-    total: int = 0
-    digest: str = ""
-    is_whole: bool = True
-    head_seq: int = 0
-    head_hash: str = GENESIS.hex()
 
 
 @record(frozen=False, kw_only=False)

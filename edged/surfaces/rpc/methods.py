@@ -21,6 +21,7 @@ from edged.clock import Clock
 from edged.commands.record import MethodRecord
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.operations.table import OPERATIONS
+from edged.protocol.results import ToldList
 from edged.record import record
 from edged.surfaces.rpc.own_methods import (
     ANYTHING,
@@ -168,7 +169,8 @@ async def _call(context: RpcContext, name: str, arguments: Params) -> dict[str, 
 
 
 def _answer(outcome: Outcome) -> dict[str, Any]:
-    answer: dict[str, Any] = {"is_error": outcome.error is not None, "result": outcome.data}
+    data = outcome.data.items() if isinstance(outcome.data, ToldList) else outcome.data
+    answer: dict[str, Any] = {"is_error": outcome.error is not None, "result": data}
     if outcome.pictures:
         answer["pictures"] = [picture_told(picture) for picture in outcome.pictures]
     if outcome.error is not None:

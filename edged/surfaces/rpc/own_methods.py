@@ -101,12 +101,7 @@ def text_parameter(description: str, most: int = 500, **more: Any) -> Schema:
 
 
 def _whole(description: str, lowest: int, highest: int) -> Schema:
-    return {
-        "type": "integer",
-        "minimum": lowest,
-        "maximum": highest,
-        "description": description,
-    }
+    return {"type": "integer", "minimum": lowest, "maximum": highest, "description": description}
 
 
 INSTRUMENT: Final = text_parameter(

@@ -37,8 +37,8 @@ from edged.errors import (
 from edged.http.connection import HttpConnection
 from edged.instruments.instrument import Instrument
 from edged.record import record
-from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import ErrorQuestion, is_same_question
+from edged.scpi.kinds import ErrorKind
 from edged.scpi.program import Incoming, ProgramMessage
 from edged.surfaces.visa.question import ProgramQuestion
 from edged.surfaces.visa.status import MessagePart, Own, ProgramStatus, StatusBit, asks, steps_of

@@ -25,8 +25,9 @@ from edged.profiles.model import ErrorCheck, Profile
 from edged.profiles.raw import MAX_MESSAGES
 from edged.profiles.raw import asks as is_question
 from edged.record import record
-from edged.scpi.answer_text import ErrorKind, leading_integer
+from edged.scpi.answer_text import leading_integer
 from edged.scpi.errors import ErrorQuestion, clears_errors, error_question
+from edged.scpi.kinds import ErrorKind
 from edged.scpi.line import Message, kept, messages
 from edged.scpi.program import ProgramMessage
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from edged_sim.models.families.source import SourceUnit
-from edged_sim.scpi import ScpiError, SimCall, below, flag, nearest_at_least
+from edged_sim.scpi import OWN, ScpiError, SimCall, below, flag, nearest_at_least
 
 OVER_RANGE: Final = 1.05
 LONGEST_DELAY_S: Final = 999.9999
@@ -98,11 +98,6 @@ def set_source_range(unit: KeithleySmu, call: SimCall, function: str) -> None:
     unit.source_range[function], unit.is_source_auto[function] = chosen, False
 
 
-def set_source_auto(unit: KeithleySmu, call: SimCall, function: str) -> None:
-    """``:SOUR:VOLT:RANG:AUTO``."""
-    unit.is_source_auto[function] = call.boolean(0)
-
-
 def set_terminals(unit: KeithleySmu, call: SimCall) -> None:
     """``:ROUT:TERM REAR``: the output goes off."""
     unit.output.switch(is_on=False, now=call.now)
@@ -115,8 +110,7 @@ def keithley_words(number: Callable[[float], str]) -> dict[str, Any]:
     ranges = {
         ":RANGe": set_source_range,
         ":RANGe?": lambda u, _c, function: number(u.source_range[function]),
-        ":RANGe:AUTO": set_source_auto,
-        ":RANGe:AUTO?": lambda u, _c, function: flag(u.is_source_auto[function]),
+        **OWN.switch(":RANGe:AUTO", "is_source_auto"),
     }
     return {
         ":SOURce<n>:FUNCtion[:MODE]": set_function,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edged.cli.connect import CLIENTS, ClientTarget, query_of, why_loopback
+from edged.cli.connect import CLIENTS, ClientTarget, query_of, run, why_loopback
 from edged.config.keys import ListedTools
+from edged.errors import Failed
 from edged.host import address_of
 from edged.surfaces.mcp.seams import Choice, ToolListing
 from edged.surfaces.mcp.tool_list import read_choice
@@ -23,6 +26,19 @@ RELAYED = ClientTarget(name="bench", url="https://relay.example.org/mcp/edge-1",
 
 def of_json(client: str, target: ClientTarget) -> Any:
     return json.loads(CLIENTS[client].write(target))
+
+
+def test_a_running_engine_says_where_it_listens_and_whether(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["claude", "--state-dir", str(tmp_path), "--json"]
+    facts = {"pid": os.getpid(), "rpc_port": 1, "mcp_port": 5, "mcp_path": "/lab"}
+    (tmp_path / "engine.json").write_text(json.dumps(facts))
+    assert run(words) == 0
+    assert json.loads(capsys.readouterr().out)["url"] == "http://127.0.0.1:5/lab"
+    (tmp_path / "engine.json").write_text(json.dumps({**facts, "mcp_port": None}))
+    with pytest.raises(Failed, match="does not listen for MCP"):
+        run(words)
 
 
 def test_claude_code_gets_its_own_command() -> None:

@@ -39,7 +39,8 @@ from edged.instruments.pool import InstrumentPool
 from edged.operations.table import static_tools
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Bound, Profile
-from edged.profiles.owner_rules import UnitRules, tightened
+from edged.profiles.owner_rules import tightened
+from edged.profiles.unit_rules import UnitRules
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
 from edged.store.database import Written

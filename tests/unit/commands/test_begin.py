@@ -13,7 +13,7 @@ from edged.actions.cause import CALLER_GONE
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.pending import Pending
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
 from tests.unit.commands.test_path import DIRECT, House, relay

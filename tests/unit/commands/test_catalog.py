@@ -12,7 +12,7 @@ from edged.actions.caller import Caller, Route
 from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.target import Catalog, ProfileChecks
 from edged.errors import ErrorCode, NotFound
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from tests.bench.command_path import bench_operations
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise

@@ -16,7 +16,7 @@ from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import Ask, Conversation, Send
 from edged.instruments.dead_man import Words
 from edged.profiles.match import parse_idn
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.store.dead_man import ArmedUnit
 from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock

@@ -12,8 +12,7 @@ import pytest
 from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.interlocks import InterlockControl
-from edged.commands.preconditions import moment
-from edged.commands.target import SendGuard, Target
+from edged.commands.target import SendGuard, Target, moment
 from edged.errors import ErrorCode, Failed, Refused
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.raw import identify

@@ -6,8 +6,8 @@ import pytest
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Caller, Route
-from edged.commands.preconditions import Leased, holder_of, moment
-from edged.commands.target import Target
+from edged.commands.preconditions import Leased, holder_of
+from edged.commands.target import Target, moment
 from edged.errors import Conflict
 from edged.runs.units import unit_of_instrument
 from edged.sharing.leases import Leases

@@ -18,7 +18,8 @@ from edged.auth.permissions import Grant, Permissions
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
-from edged.profiles.owner_rules import UnitRules, tightened
+from edged.profiles.owner_rules import tightened
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.units import unit_of_instrument
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile

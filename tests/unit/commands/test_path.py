@@ -28,8 +28,9 @@ from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Changes
-from edged.profiles.owner_rules import UnitRules, tighten
-from edged.runs.registry import Registry
+from edged.profiles.owner_rules import tighten
+from edged.profiles.unit_rules import UnitRules
+from edged.runs.registry import Late, Registry
 from edged.runs.sequences.registry import Sequences
 from tests.bench.command_path import (
     bench_operations,
@@ -92,7 +93,7 @@ class House:
         self.book = Sequences(runs, new_plan=NoPlan)
         commands = command_operations(
             clock,
-            sequences=self.book,
+            sequences=Late.of(runs, self.book),
         )
         bench = bench_operations(pool, catalog)
         permissions = Permissions(grant) if grant else Permissions()

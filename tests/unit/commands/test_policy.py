@@ -18,8 +18,9 @@ from edged.commands.policy import Policy
 from edged.commands.target import ProfileChecks, Target
 from edged.errors import EdgedError, ErrorCode
 from edged.profiles.model import Bound, Command, ParameterType
-from edged.profiles.owner_rules import EMPTY_RULES, UnitRules, tightened
+from edged.profiles.owner_rules import tightened
 from edged.profiles.template import render_lines
+from edged.profiles.unit_rules import EMPTY_RULES, UnitRules
 from edged.yaml.tree import Scalar
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.shipped import shipped_library

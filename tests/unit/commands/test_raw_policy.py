@@ -11,7 +11,8 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import EdgedError, ErrorCode
 from edged.profiles.arguments import ParameterCheck
 from edged.profiles.model import Bound
-from edged.profiles.owner_rules import UnitRules, tightened
+from edged.profiles.owner_rules import tightened
+from edged.profiles.unit_rules import UnitRules
 from edged.yaml.tree import Scalar
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile

@@ -14,7 +14,7 @@ from edged.commands.leases import LeaseControl
 from edged.commands.preconditions import Leased
 from edged.commands.target import Target
 from edged.errors import Conflict, ErrorCode, Failed, Invalid
-from edged.profiles.owner_rules import OnExpiry, UnitRules
+from edged.profiles.unit_rules import OnExpiry, UnitRules
 from edged.sharing.leases import Lease, Leases
 from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock, settle

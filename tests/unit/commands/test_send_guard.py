@@ -18,7 +18,8 @@ from edged.instruments.conversation import Answer, Ask, Conversation, Send
 from edged.profiles.budget import Budget
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
-from edged.profiles.owner_rules import UnitRules, tightened
+from edged.profiles.owner_rules import tightened
+from edged.profiles.unit_rules import UnitRules
 from edged.store.lockouts import Lockout
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.sweep_bench import DIRECT, SweepHouse

@@ -19,7 +19,7 @@ from edged.errors import ErrorCode, Invalid, Refused
 from edged.profiles.budget import Budget
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound, Changes, Command, CommandStep, QueryStep, Sequence
-from edged.profiles.owner_rules import EMPTY_RULES, UnitRules
+from edged.profiles.unit_rules import EMPTY_RULES, UnitRules
 from edged.store.lockouts import Lockout
 from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock

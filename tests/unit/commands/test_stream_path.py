@@ -21,7 +21,7 @@ from edged.instruments.mailbox import Priority
 from edged.operations.resources import ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.profiles.model import ImageAnswer
-from edged.runs.registry import Registry
+from edged.runs.registry import Late, Registry
 from edged.runs.sequences.registry import Sequences
 from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
@@ -99,7 +99,7 @@ class House:
         self.streams = Streams(runs, waveforms=self.waveforms)
         commands = command_operations(
             clock,
-            sequences=Sequences(runs, new_plan=NoPlan),
+            sequences=Late.of(runs, Sequences(runs, new_plan=NoPlan)),
             captures=Captures(self.waveforms, Acquisitions()),
         )
         bench = bench_operations(pool, catalog)

@@ -8,7 +8,7 @@ import pytest
 
 from edged.actions.action import SendProgram
 from edged.commands.record import LogRecord
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.profile_matrix import SIMULATED
 from tests.bench.simulated_unit import SimulatedUnit

@@ -321,10 +321,14 @@ def test_the_port_of_its_own_supervisor_is_no_other_programs_and_the_start_is_to
         state_dir = down.config.state_dir
         state_dir.mkdir(exist_ok=True)
         (state_dir / SUPERVISOR_FILE).write_text(json.dumps({"pid": os.getpid()}))
-        for check in (port_checks.check_mcp, port_checks.check_engine):
-            verdict, found = told(check(down))
-            assert verdict == "WARN"
-            assert f"The supervisor with PID {os.getpid()} is starting the engine" in found
+        killed = EngineFile(path=tmp_path / "x", pid=2**22 + 1, rpc_port=1, mcp_port=1, facts={})
+        silent = Failed("It does not answer.", code=ErrorCode.DISCONNECTED)
+        restarted = dataclasses.replace(down, engine=killed, unreachable=silent)
+        for check in (port_checks.check_mcp, port_checks.check_engine, port_checks.check_rpc):
+            for found_down in (down, restarted):
+                verdict, found = told(check(found_down))
+                assert verdict == "WARN"
+                assert f"The supervisor with PID {os.getpid()} is starting the engine" in found
         # The engine is up, and could not bind its port for another reason.
         up = {**STATUS, "mcp": {"port": None, "error": "No address."}}
         line = port_checks.check_mcp(facts(tmp_path, status=up, config=down.config, engine=True))

@@ -18,8 +18,9 @@ from edged.actions.envelope import Allowed, Envelope, EnvelopeRow, OpenEnvelope
 from edged.actions.outcome import Outcome
 from edged.errors import ErrorCode
 from edged.profiles.confirm import Way, parse_confirm
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.experiments.bounds import approval_left, approval_told
+from edged.runs.run_head import RunKind
 from edged.runs.wording import stopped_by
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument
@@ -113,7 +114,7 @@ def test_without_a_yes_nothing_is_sent(answer: bool | None) -> None:
         denied, unanswered = ErrorCode.APPROVAL_DENIED, ErrorCode.NEEDS_APPROVAL
         assert code_of(outcome) is (denied if answer is False else unanswered)
         assert lab.sent == []
-        assert lab.core.work.experiments.running() == ()
+        assert lab.core.work.registry.running(RunKind.EXPERIMENT) == ()
 
     on_twins(story, "psu1", "dmm1", rules={"psu1": asks("output_on", confirm_ttl_s=3)})
 
@@ -198,7 +199,7 @@ def test_who_answers_must_be_allowed_to_by_every_owner_that_is_asked() -> None:
 
 def test_a_plan_that_would_send_something_else_by_now_is_asked_about_again() -> None:
     async def story(lab: TwinLab) -> None:
-        experiments = lab.core.work.experiments
+        experiments = lab.core.work.experiments.get()
         checked = (await lab.tool("bench__check_experiment", plan=SWITCHES_ON)).data
         plan_ = experiments.plans.plan(checked["plan_id"])
         other = replace(experiments.plans.envelope(plan_), rows=())
@@ -217,7 +218,7 @@ def test_a_plan_that_would_send_something_else_by_now_is_asked_about_again() -> 
 def test_the_approval_ends_with_its_run() -> None:
     async def story(lab: TwinLab) -> None:
         outcome = await lab.start({"plan": SWITCHES_ON}, answer=True)
-        run = lab.core.work.experiments.find(outcome.data["run_id"])
+        run = lab.core.work.experiments.get().find(outcome.data["run_id"])
         await lab.ended(run.run_id)
         step = RunCommand(
             tool=START,

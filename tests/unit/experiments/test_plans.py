@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edged.profiles.budget import Budget
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.yaml.tree import Mark
 from tests.bench.twin_lab import TwinLab, on_twins
 from tests.promises import promise

@@ -66,7 +66,7 @@ def test_each_unit_has_its_reports_and_the_run_has_one() -> None:
         page = (reports / f"{names[2]}.html").read_text()
         assert all(said in page for said in ("R33-000001 (try 2): fail", "idle current"))
         assert "REG-33" in page
-        told = lab.core.work.experiments.status(run_id)
+        told = lab.core.work.experiments.get().status(run_id)
         assert told["verdict"] == "incomplete" or told["verdict"] == "fail"
         assert told["reports"] == {"folder": "reports", "count": 10, "newest": "run.html"}
         meta = json.loads((reports.parent / "meta.json").read_text())
@@ -83,10 +83,10 @@ def test_a_report_that_fails_is_a_note_and_changes_nothing() -> None:
         async def fails(_run_id: str) -> bytes:
             raise Failed("the printer is out of paper", code=ErrorCode.RECORDING_FAILED)
 
-        lab.core.work.experiments._make_html = fails
+        lab.core.work.experiments.get()._make_html = fails
         run_id = await boards_run(lab)
         await lab.core.bench.clock.sleep(5)
-        told = lab.core.work.experiments.status(run_id)
+        told = lab.core.work.experiments.get().status(run_id)
         assert (told["state"], told["error"]) == ("completed", None)
         note = "reports: run.html could not be written: the printer is out of paper"
         assert told["notes"][-1] == note

@@ -33,7 +33,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged.scpi.kinds import AnswerType, ErrorKind
 from tests.promises import promise
 
 QUEUE = ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?")

@@ -22,7 +22,7 @@ from edged.profiles.model import (
     Precondition,
     Tripped,
 )
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
 

@@ -9,7 +9,7 @@ from edged.actions.caller import Caller, Route
 from edged.instruments.instrument import MOST_WRITERS, Found, Instrument
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Connection
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.transports.address import parse_address
 from tests.bench.driven_clock import START_WALL_MS, DrivenClock
 from tests.promises import promise

@@ -27,7 +27,7 @@ from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
 from edged.instruments.trace import Trace
 from edged.profiles.model import Command, Completion, CompletionKind, Connection, ErrorCheck
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from edged.transports.address import Cleaning
 from edged.transports.link import Link, LinkGarbled, LinkLost, LinkTimeout
 from tests.bench.driven_clock import DrivenClock

@@ -36,7 +36,7 @@ from edged.profiles.model import (
     Profile,
 )
 from edged.runs.units import unit_of_identity, unit_of_instrument
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument

@@ -113,6 +113,18 @@ def test_a_pause_behind_a_line_does_not_end_a_message_where_eoi_does() -> None:
         assert link.read_message(b"\n", 3) == TRACE[:-1]
 
 
+@promise("answer.whole")
+@pytest.mark.parametrize("mark", range(prologix_link.FIRST_MARK, prologix_link.FIRST_MARK + 3))
+def test_a_byte_of_data_before_a_pause_is_not_taken_for_the_mark_of_eoi(mark: int) -> None:
+    adapter = Adapter(marks_ends=True)
+    data = [b"\x01\x02" + bytes([mark]), bytes([mark]), b"\x03", bytes([0, mark])]
+    with behind(adapter, "5") as (link,):
+        adapter.parts = list(data)
+        link.write(b"DATA?\n", 3)
+        assert link.read_message(b"", 3) == b"".join(data)
+        assert ask(link, "1?") == "1?!"
+
+
 @pytest.mark.parametrize("marks_ends", [True, False])
 def test_an_instrument_that_asserts_no_eoi_ends_its_answer_by_a_line_end(marks_ends: bool) -> None:
     adapter = Adapter(marks_ends=marks_ends)

@@ -82,6 +82,36 @@ def test_what_came_of_a_reply_that_is_not_whole_is_kept_for_the_error() -> None:
         assert late.value.came == b"12345"
 
 
+@promise("answer.bytes-came")
+def test_what_came_before_an_error_is_kept_for_its_message() -> None:
+    with linked(Vxi11Server(errors={READ: 17})) as link:
+        with pytest.raises(LinkGarbled) as failed:
+            ask(link, "12345")
+        assert failed.value.came == b"12345\n"
+
+
+@promise("answer.whole")
+def test_a_reply_that_announces_more_than_it_has_is_no_answer() -> None:
+    with linked(Vxi11Server(overstates=5)) as link:
+        with pytest.raises(LinkGarbled, match="announces 11 bytes and brings") as failed:
+            ask(link, "12345")
+        assert failed.value.came.startswith(b"12345\n")
+
+
+@pytest.mark.parametrize(
+    ("most", "takes"), [(0, 1024), (1, 1024), (16, 1024), (63, 7), (1024, 1), (1024, 1024)]
+)
+def test_a_line_arrives_whole_however_little_is_taken_at_once(most: int, takes: int) -> None:
+    line = "ECHO? " + "0123456789" * 20
+    with linked(Vxi11Server(most=most, takes=takes)) as link:
+        assert ask(link, line) == line
+
+
+def test_a_device_that_takes_nothing_is_an_error() -> None:
+    with linked(Vxi11Server(takes=0)) as link, pytest.raises(LinkGarbled, match="took 0 bytes"):
+        ask(link, "*IDN?")
+
+
 @promise("line.wire-errors")
 @pytest.mark.parametrize(
     ("status", "words"), [(1, "offers no VXI-11 at this port"), (2, "another version"), (5, "own")]

@@ -11,6 +11,7 @@ import pytest
 
 from edged.engine.idle_restart import IdleRestart, under_way
 from edged.errors import Conflict
+from edged.runs.run_head import RunKind
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
 
@@ -32,8 +33,12 @@ class Bench:
         return SimpleNamespace(
             sweeps=SimpleNamespace(active=lambda: tuple(self.sweeps)),
             streams=SimpleNamespace(running=lambda: self.streams),
-            sequences=SimpleNamespace(running=lambda: tuple(self.sequences)),
-            experiments=SimpleNamespace(running=lambda: tuple(self.experiments)),
+            registry=SimpleNamespace(
+                running={
+                    RunKind.SEQUENCE: self.sequences,
+                    RunKind.EXPERIMENT: self.experiments,
+                }.__getitem__
+            ),
         )
 
     def end(self) -> None:

@@ -12,7 +12,7 @@ class Nothing:
     def all(self) -> tuple[Any, ...]:
         return ()
 
-    def running(self) -> list[Any]:
+    def running(self, *_kind: Any) -> list[Any]:
         return []
 
     active = all
@@ -24,7 +24,7 @@ def report_over(clock: DrivenClock, marks: list[int], asked: list[int]) -> Statu
         bench_of(clock, pool=room, edge_name=""),
         edge_id="e",
         work=SimpleNamespace(  # type: ignore[arg-type]
-            sequences=room, streams=room, sweeps=room, experiments=room
+            registry=room, streams=room, sweeps=room
         ),
         mcp=dict,
         marks=lambda: tuple(marks),

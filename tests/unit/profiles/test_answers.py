@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.answers import decode_codes, matches, parse_answer, parse_preamble
+from edged.profiles.answers import matches, parse_answer, parse_preamble
+from edged.profiles.frames import decode_codes
 from edged.profiles.model import (
     AnswerField,
     BitField,
@@ -24,7 +25,8 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType, clean_text, leading_integer, plain_value
+from edged.scpi.answer_text import clean_text, leading_integer, plain_value
+from edged.scpi.kinds import AnswerType
 from edged.scpi.numbers import number_with_suffix
 from tests.promises import promise
 
@@ -112,6 +114,13 @@ def test_scalar_is_read_as_its_type_says(kind, text, expected):
         (FLOAT, "1" * 10_000),
         (INT, "0x10"),
         (INT, "+1\n+2"),
+        (INT, "99999999999999999999999"),
+        (INT, "9007199254740993.0"),
+        (FLOAT, "-" * 300 + "5"),
+        (FLOAT, "-."),
+        (FLOAT, "-"),
+        (FLOAT, "1.#"),
+        (FLOAT, "NINFINITIES"),
         (BOOL, "maybe"),
         (BOOL, "1 V"),
         (BOOL, "Y"),
@@ -133,6 +142,25 @@ def test_an_answer_of_another_type_is_a_bad_answer_that_is_shown(kind, text):
     assert caught.value.code is ErrorCode.BAD_ANSWER
 
 
+@promise("answer.bytes-came")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1.5\x06", r"1.5\x06"),
+        ("\x021.5\x03\r\n", r"\x021.5\x03"),
+        ("\ufeff1.5", r"\xfeff1.5"),
+        ("1.5\x00", r"1.5\x00"),
+        ("\x1b[2J1.5", r"\x1b[2J1.5"),
+        ("5 \r\n6", "5   6"),
+    ],
+)
+def test_a_bad_answer_shows_what_cannot_be_seen(text, shown):
+    with pytest.raises(Failed) as caught:
+        value(FLOAT, text)
+
+    assert f'answered "{shown}"' in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("text", "flag"),
     [
@@ -142,6 +170,21 @@ def test_an_answer_of_another_type_is_a_bad_answer_that_is_shown(kind, text):
         ("****", "no_value"),
         ("nan", "no_value"),
         ("-INF", "under_range"),
+        ("+1.#INF", "over_range"),
+        ("-1.#INF00e+000", "under_range"),
+        ("1.#QNAN", "no_value"),
+        ("-1.#IND", "no_value"),
+        ("-nan(ind)", "no_value"),
+        ("+NaN", "no_value"),
+        ("-Infinity", "under_range"),
+        ("NINF", "under_range"),
+        ("--.--", "no_value"),
+        ("-.----", "no_value"),
+        ("*****.**", "no_value"),
+        ("OVLD", "over_range"),
+        ("O.L", "over_range"),
+        ("-OL", "under_range"),
+        ("Overload", "over_range"),
     ],
 )
 def test_a_sentinel_is_none_with_a_flag_and_never_a_number(text, flag):

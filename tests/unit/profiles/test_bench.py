@@ -16,7 +16,8 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Bound
-from edged.profiles.owner_rules import EMPTY_RULES, tighten
+from edged.profiles.owner_rules import tighten
+from edged.profiles.unit_rules import EMPTY_RULES
 from edged.schema.fields import every_complaint
 from tests.bench.shipped import shipped_library
 from tests.promises import promise

@@ -12,10 +12,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from edged.errors import Invalid
-from edged.profiles.format.bench import BENCH, TABLES, UNIT, bench_schema, read_unit
+from edged.profiles.format.bench import BENCH, TABLES, bench_schema
 from edged.profiles.interlocks import read_interlocks
 from edged.profiles.library import parse_yaml
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UNIT, UnitRules, read_unit
 from edged.schema.fields import Fields, check_format, map_of
 from tests.bench.plain import plain_tree
 from tests.golden import bad_inputs, mutations

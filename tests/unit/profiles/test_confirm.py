@@ -10,7 +10,7 @@ from edged.errors import Invalid
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.confirm import Way, parse_confirm
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.owner_rules import UnitRules, combined
+from edged.profiles.unit_rules import UnitRules, combined
 from tests.bench.shipped import shipped_library
 
 

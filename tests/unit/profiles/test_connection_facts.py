@@ -5,7 +5,7 @@ import pytest
 
 from edged.profiles.format.connection_facts import connection_facts, connection_of
 from edged.profiles.model import Connection, ErrorCheck
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 
 PLAIN = Connection()
 SERIAL = Connection(

@@ -14,7 +14,7 @@ from edged.profiles.loading import parse_profile
 from edged.profiles.match import find_profile
 from edged.profiles.model import Command, ParameterType, Profile, ScalarAnswer
 from edged.profiles.template import render_lines
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged_author.importing.importing import Imported, import_tree
 from tests.promises import promise
 

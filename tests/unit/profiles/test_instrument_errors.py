@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import parse_error
+from edged.scpi.kinds import ErrorKind
 
 
 @pytest.mark.parametrize(

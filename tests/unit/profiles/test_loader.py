@@ -33,7 +33,7 @@ from edged.profiles.model import (
     WaitStep,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged.scpi.kinds import AnswerType, ErrorKind
 from tests.promises import promise
 
 SHIPPED = Path(__file__).parents[3] / "profiles"

@@ -8,7 +8,7 @@ from edged.errors import Invalid
 from edged.profiles.abort import not_staying
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.model import AbortStep
-from edged.runs.journal import clean_up_of
+from edged.profiles.owner_rules import clean_up_of
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.shipped import shipped_library
 

@@ -24,7 +24,7 @@ from edged.profiles.parameter_schema import parameters_schema
 from edged.profiles.raw import asks, identify
 from edged.profiles.template import optional_names, render, render_lines
 from edged.schema.fields import every_complaint
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from tests.promises import promise
 
 HEAD = """\

@@ -29,7 +29,7 @@ from edged.profiles.raw import (
     nearest_commands,
 )
 from edged.profiles.template import possible_values, render_lines
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from edged.scpi.line import LONGEST_NODE, MOST_NODES, messages
 from edged.scpi.words import match_node
 from tests.bench.shipped import shipped_library

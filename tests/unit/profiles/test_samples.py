@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Failed
-from edged.profiles.answers import decode_codes, decode_waveform, x_increment
 from edged.profiles.expr import compile_expression
+from edged.profiles.frames import decode_codes, decode_waveform, x_increment
 from edged.profiles.model import WaveformAnswer
 
 

@@ -9,7 +9,7 @@ from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.model import InstrumentWatchdog, Precondition, Tripped
-from edged.profiles.owner_rules import UnitRules, combined
+from edged.profiles.unit_rules import UnitRules, combined
 from tests.bench.shipped import shipped_library
 
 HEAD = """\

@@ -9,6 +9,7 @@ import pytest
 from edged.protocol.jsonrpc import RpcCode
 from edged.protocol.revisions import (
     BASE,
+    FORERUNNER,
     NEWEST,
     REVISIONS,
     SUPPORTED_VERSIONS,
@@ -87,9 +88,9 @@ def test_no_code_is_one_that_must_not_be_sent() -> None:
 
 
 def test_an_unknown_wish_is_answered_with_the_newest_that_has_a_handshake() -> None:
-    for wish in ("", "2024-11-05", "2026-07-28", "2099-01-01", "x"):
+    for wish in ("", "2024-10-07", "2026-07-28", "2099-01-01", "x"):
         assert negotiate(wish) is V11
-    for revision in (V03, V06, V11):
+    for revision in (FORERUNNER, V03, V06, V11):
         assert negotiate(revision.version) is revision
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.runs.report.facts import Material, RecordRows, report_of
+from edged.runs.report.facts import Material, report_of
 from edged.runs.report.parts import PlottedFigure
+from edged.store.audit.run_row import RunRows
 from tests.bench.reported import (
     BEGUN_MS,
     STANDING,
@@ -149,7 +150,7 @@ def test_what_a_run_of_a_dead_daemon_lacks_is_said_plainly() -> None:
     meta = meta_of(
         status="running", ended_ms=None, summary={}, statistics=None, instruments=[unit], clock=None
     )
-    report = whole_report(meta=meta, record=RecordRows())
+    report = whole_report(meta=meta, record=RunRows())
     assert "State: failed" in section_of(report, "Run")
     assert "Ended: not known" in section_of(report, "Run")
     missing = section_of(report, "What is not known")
@@ -183,12 +184,12 @@ def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
 
 
 def test_a_record_that_is_too_long_to_be_searched_is_not_told_as_whole() -> None:
-    report = whole_report(record=RecordRows(is_whole=False))
+    report = whole_report(record=RunRows(is_whole=False))
     assert "too long to be searched whole" in section_of(report, "What is not known")
 
 
 def test_a_record_that_cannot_be_read_is_told() -> None:
-    report = whole_report(record=RecordRows(trouble="The database cannot be read."))
+    report = whole_report(unread="The database cannot be read.")
     assert "The database cannot be read." in section_of(report, "What is not known")
 
 

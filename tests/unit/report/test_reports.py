@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from edged.errors import Conflict, Failed, NotFound
-from edged.runs.recordings.files import Array, RunFiles, write_meta
+from edged.runs.recordings.append import Array
+from edged.runs.recordings.files import RunFiles, write_meta
 from edged.runs.report import making, reports
-from edged.runs.report.making import ReportMaker, look_at, take_piece
+from edged.runs.report.making import look_at, take_piece
 from edged.runs.report.reports import MOST_WAITING, Reports
-from edged.store.audit.run_rows import RunRows
+from edged.store.audit.run_row import RunRows
 from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.reported import meta_of
@@ -28,7 +29,7 @@ def record(
     root: Path, columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], **more: Any
 ) -> Path:
     files = RunFiles(root / "2026-09-21" / RUN, [name for name, _ in columns])
-    files.write({"data.csv": rows}, more.pop("arrays", []))
+    files.write({"data.csv": rows, "data.npz": more.pop("arrays", [])})
     files.close()
     told = [{"name": name, "unit": unit} for name, unit in columns]
     write_meta(files.directory, meta_of(columns=told, **more))
@@ -63,15 +64,12 @@ class Bench:
         self.gate = asyncio.Event()
         self.gate.set()
         runs: Any = FakeRuns(root)
-        maker = ReportMaker(
-            bench_of(
-                DrivenClock(),
-                store={"audit": SimpleNamespace(of_run=self.rows_of_run)},
-                pool=FakePool(),
-            ),
-            runs,
+        bench = bench_of(
+            DrivenClock(),
+            store={"audit": SimpleNamespace(of_run=self.rows_of_run)},
+            pool=FakePool(),
         )
-        self.reports = Reports(runs=runs, new_maker=lambda: maker)
+        self.reports = Reports(bench, runs)
 
     async def rows_of_run(self, run_id: str, *, since_ms: int, until_ms: int | None) -> RunRows:
         self.asked.append((run_id, since_ms, until_ms))
@@ -135,8 +133,8 @@ def test_a_long_file_is_hashed_by_pieces(root: Path, monkeypatch: pytest.MonkeyP
     while take_piece(root, file):
         pieces += 1
     data = (root / "2026-09-21" / RUN / "data.csv").read_bytes()
-    assert file.told().sha256 == hashlib.sha256(data).hexdigest()
-    assert file.told().size == len(data)
+    assert file.sha256 == hashlib.sha256(data).hexdigest()
+    assert file.size == len(data)
     assert pieces == len(data) // 16 + 1
 
 

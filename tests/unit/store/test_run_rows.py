@@ -10,7 +10,7 @@ import pytest
 from edged.store.audit import run_rows
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import Entry, Phase
-from edged.store.audit.run_rows import RunRows
+from edged.store.audit.run_row import RunRows
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, entry, running_store
 

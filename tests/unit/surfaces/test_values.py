@@ -22,7 +22,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from edged.surfaces.events.feeds import EVERY_S, MOST_KEPT, MOST_TEXT, ValueFeed
 from tests.promises import promise
 

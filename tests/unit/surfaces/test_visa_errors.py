@@ -11,7 +11,7 @@ import pytest
 from edged.clock import SystemClock
 from edged.errors import Invalid
 from edged.profiles.model import Command, ErrorCheck, Parameter, ParameterType
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.kinds import ErrorKind
 from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument

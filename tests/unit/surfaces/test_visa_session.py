@@ -20,8 +20,8 @@ from edged.errors import ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.instruments.conversation import lines_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
 from edged.profiles.model import Command, Parameter, ParameterType, ScalarAnswer
-from edged.profiles.owner_rules import UnitRules
-from edged.scpi.answer_text import AnswerType
+from edged.profiles.unit_rules import UnitRules
+from edged.scpi.kinds import AnswerType
 from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument

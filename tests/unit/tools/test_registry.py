@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.operations.table import static_tools
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.tools import registry as registry_module
 from edged.tools.registry import ToolRegistry
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile

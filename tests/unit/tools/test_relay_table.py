@@ -18,7 +18,7 @@ from edged.errors import EdgedError, ErrorCode
 from edged.operations.streams import FetchWaveform, StopStream
 from edged.operations.sweeps import ReadSweep, StopSweep
 from edged.operations.table import OPERATIONS, static_tools
-from edged.runs.registry import Registry
+from edged.runs.registry import Late, Registry
 from edged.runs.sequences.registry import Sequences
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
@@ -113,7 +113,7 @@ class Bench:
         bench = bench_operations(pool, catalog, discovery=NoBuses())
         commands = command_operations(
             clock,
-            sequences=book,
+            sequences=Late.of(runs, book),
         )
         permissions = Permissions()
         self.path = command_path(

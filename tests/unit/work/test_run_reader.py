@@ -15,7 +15,8 @@ from edged.csv_cells import guarded, unguarded
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.files import read_text
 from edged.runs.recordings import reader as run_reader
-from edged.runs.recordings.files import Array, RunFiles, write_meta
+from edged.runs.recordings.append import Array
+from edged.runs.recordings.files import RunFiles, write_meta
 from edged.runs.recordings.formats import finish_archive, member_bytes
 from edged.runs.recordings.reader import export_run, list_runs, page_of_run, show_run
 from edged.runs.recordings.table import PageWish
@@ -26,7 +27,7 @@ def record(
     root: Path, run_id: str, *, day: str = "2026-11-21", rows: Any = (), **meta: Any
 ) -> Path:
     files = RunFiles(root / day / run_id, ["t", "name", "value"])
-    files.write({"data.csv": rows}, meta.pop("arrays", ()))
+    files.write({"data.csv": rows, "data.npz": meta.pop("arrays", ())})
     files.close()
     told = {"run_id": run_id, "kind": "stream", "status": "ended", "started_ms": 1, **meta}
     write_meta(files.directory, told)

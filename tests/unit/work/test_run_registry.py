@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Collection
 from dataclasses import field
 from typing import Any
@@ -13,7 +14,7 @@ from edged.actions.action import Action
 from edged.actions.caller import Caller, Route
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.record import record
-from edged.runs.registry import Registry
+from edged.runs.registry import Late, Registry
 from edged.runs.run import Ending, Run
 from edged.runs.run_head import RunHead, RunKind
 from edged.runs.states import SWEEP, RunEvent, RunState
@@ -145,3 +146,31 @@ async def test_a_run_that_did_not_begin_leaves_no_trace() -> None:
     assert runs.under_way() == [other]
     runs.drop(other)
     assert (runs.under_way(), other.ended.is_set()) == ([], True)
+
+
+async def test_what_runs_work_with_comes_once_and_its_modules_before_it() -> None:
+    made: list[str] = []
+
+    def make() -> str:
+        assert "edged.experiments.examples" in sys.modules
+        made.append("book")
+        return made[-1]
+
+    sys.modules.pop("edged.experiments.examples", None)
+    late = Late(registry(), "edged.experiments.examples", make)
+    assert late.made is None
+    assert await asyncio.gather(late.come(), late.come()) == ["book", "book"]
+    assert (made, late.get(), late.made) == (["book"], "book", "book")
+
+
+async def test_what_is_stopped_while_its_modules_come_does_not_begin() -> None:
+    """Or a run would begin behind the STOP ALL that its caller was answered by."""
+    runs = registry()
+    late = Late(runs, "edged.experiments.examples", lambda: "book")
+    coming = asyncio.create_task(late.come())
+    await asyncio.sleep(0)
+    await runs.stop_all(ALICE)
+    with pytest.raises(Failed, match="The call was ended by stop all of alice") as stopped:
+        await coming
+    assert (stopped.value.code, late.made) == (ErrorCode.CANCELLED, None)
+    assert await late.come() == "book"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edged.runs.recordings import append
 from edged.runs.recordings.registry import MAX_IN_LINE, MAX_WAITING_ROWS, Recording
 from tests.bench.small_disk import SmallDisk
 from tests.promises import promise
@@ -315,3 +316,21 @@ async def test_a_directory_that_is_removed_in_mid_run_is_there_again_with_the_re
     await recording.close("ended")
     assert (bench.meta()["status"], bench.meta()["rows"]) == ("failed", 2)
     assert [row[0] for row in bench.rows()[1:]] == ["2", "3"]
+
+
+async def test_a_full_archive_that_another_program_takes_is_told_once(
+    bench: FullBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append, "MAX_MEMBERS", 2)
+    recording = await bench.begin()
+    measure(recording, 1, 3)
+    await bench.second()
+    (bench.place() / "data.npz").unlink()
+    measure(recording, 1, 1, start=3)
+    await bench.second()
+    told = "data.npz was removed by another program while it was recorded: 2 waveforms"
+    assert told in recording.told()["error"]
+    await recording.close("ended")
+    meta = bench.meta()
+    assert (meta["status"], meta["arrays"], meta["error"].count("removed")) == ("failed", 2, 1)
+    assert names(bench.place()) == ["y_000002.npy", "y_000003.npy"]

@@ -24,14 +24,14 @@ from edged.profiles.model import (
     Sequence,
     WaitStep,
 )
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs.registry import Registry
-from edged.runs.run_head import RunHead
+from edged.runs.run_head import RunHead, RunKind
 from edged.runs.sequences.registry import Sequences
 from edged.runs.sequences.run import place_set
 from edged.runs.sequences.steps import CHECKS_A_TURN
 from edged.runs.wording import all_stopped_by, interlock_tripped
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fake_instruments import FakeInstrument, FakePool
@@ -166,7 +166,7 @@ async def test_steps_run_in_order_and_the_result_holds_the_saved_answer(lab: Lab
     assert lab.names() == ["set_voltage", "output_on", "measure", "output_off"]
     assert done.result == {"voltage": 4.98}
     assert done.steps_executed == 4
-    assert lab.book.running() == ()
+    assert lab.runs.running(RunKind.SEQUENCE) == ()
 
 
 @promise("callers.conflict-names-who")
@@ -256,7 +256,7 @@ async def test_a_client_that_goes_away_during_finally_does_not_stop_it(lab: Lab)
     lab.gate["output_off"].set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert lab.book.running() == ()
+    assert lab.runs.running(RunKind.SEQUENCE) == ()
 
 
 def safe_profile() -> Profile:
@@ -337,7 +337,7 @@ async def test_a_run_that_is_stopped_while_its_steps_are_judged_sends_nothing(la
     steps = (CommandStep(command="output_on"),) * CHECKS_A_TURN * 2
     task = asyncio.create_task(lab.run(Sequence(name="long", steps=steps)))
     await asyncio.sleep(0)
-    assert [run["sequence_name"] for run in lab.book.running()] == ["long"]
+    assert [run["sequence_name"] for run in lab.runs.running(RunKind.SEQUENCE)] == ["long"]
     await lab.runs.stop_all(all_stopped_by("alice"))
     with pytest.raises(Failed, match="long did not begin, because everything was stopped"):
         await task
@@ -547,7 +547,7 @@ async def test_a_caller_that_goes_while_the_recording_ends_leaves_nothing_runnin
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert lab.book.running() == ()
+    assert lab.runs.running(RunKind.SEQUENCE) == ()
     sink.may_end.set()
     await settle()
     assert sink.ends == ["completed"]
@@ -731,7 +731,7 @@ async def test_a_detached_one_that_is_refused_is_refused_at_once(lab: Lab) -> No
     with pytest.raises(Invalid, match="over the limit"):
         await lab.book.detach(action, POINT, {"voltage": 5.0, "channel": 1})
     assert lab.names() == []
-    assert lab.book.running() == ()
+    assert lab.runs.running(RunKind.SEQUENCE) == ()
 
 
 async def test_one_of_several_is_stopped_by_its_id(lab: Lab) -> None:

@@ -23,7 +23,7 @@ from edged.runs.streams.statistics import columns_of, point_of
 from edged.runs.streams.stream import RECENT_POINTS
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.wording import all_stopped_by, locked_out
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from tests.bench.context import NoNotes, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
@@ -418,3 +418,19 @@ def test_a_point_of_a_list_is_the_list_and_json_in_the_recording() -> None:
     assert [column.name for column in columns_of(command)] == ["timestamp_ms", "value", "flag"]
     assert point.row == (7, "[1.5,null,null]", '{"2":"no_value"}')
     assert (point.shown["value"], point.primary) == ([1.5, None, None], None)
+
+
+async def test_a_mistake_in_one_stream_ends_it_alone_and_names_the_log() -> None:
+    lab = Lab()
+    lab.values = lambda number: 1 / (number - 2)
+    broken = lab.start(interval_ms=100, duration_ms=1000)
+    other = lab.start(instrument_id="psu", interval_ms=300, duration_ms=1000)
+    await lab.clock.advance(2.0)
+    with pytest.raises(Failed, match="edged made a mistake") as failed:
+        await broken
+    stream_id = failed.value.data["stream_id"]
+    assert failed.value.code is ErrorCode.INTERNAL
+    assert stream_id in failed.value.message
+    assert failed.value.data["status"] == "failed"
+    assert (await other)["status"] == "ended"
+    assert sorted(sink.closed[0] for sink in lab.sinks) == ["ended", "failed"]

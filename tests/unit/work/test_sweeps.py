@@ -12,7 +12,7 @@ from edged.actions.caller import Caller, Claims, Route
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.pool import Left
 from edged.operations.sweeps import DrawSweep
-from edged.profiles.owner_rules import UnitRules
+from edged.profiles.unit_rules import UnitRules
 from edged.runs import left_work
 from edged.runs.sweeps.ramp_plan import NETWORK_USUAL_S
 from edged.runs.sweeps.registry import MOST_ENDED

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from edged.actions.caller import Caller, Route
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
-from edged.profiles.answers import decode_waveform
-from edged.profiles.frames import Frame
+from edged.profiles.frames import Frame, decode_waveform
 from edged.profiles.model import AnswerField, WaveformAnswer
 from edged.runs.points import PIECE_BYTES, Waveform, as_base64, make_waveform
 from edged.runs.streams.waveforms import WaveformRegistry
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.kinds import AnswerType
 from tests.promises import promise
 
 DIRECT = Caller(route=Route.DIRECT)
