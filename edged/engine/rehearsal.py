@@ -173,7 +173,7 @@ async def run_experiment(core: Core, arguments: Mapping[str, Any]) -> dict[str, 
         caller=Caller(route=Route.DIRECT, client="rehearsal"),
         action_id=core.bench.new_id(),
     )
-    plan, problems = await experiments.check(
+    plan, problems = await experiments.plans.check(
         action, arguments["source"], arguments["roles"], arguments["parameters"]
     )
     if plan is None:

@@ -13,11 +13,11 @@ from edged.experiments.model import (
     before,
     way_to,
 )
-from edged.experiments.problem import Findings, close
+from edged.experiments.problem import Problems, close
 from edged.profiles.model import CommandStep, ForStep, walk
 
 
-def check_plots(plan: Experiment, known: Collection[str], found: Findings) -> None:
+def check_plots(plan: Experiment, known: Collection[str], found: Problems) -> None:
     """Every column of a picture is there."""
     for at, plot in enumerate(plan.plots):
         if not plot.map and not plot.line:
@@ -36,7 +36,7 @@ def check_plots(plan: Experiment, known: Collection[str], found: Findings) -> No
                 )
 
 
-def check_report(plan: Experiment, found: Findings) -> None:
+def check_report(plan: Experiment, found: Problems) -> None:
     """Files of verdicts need something that is judged."""
     report, steps = plan.report, tuple(walk(plan.steps))
     if report is None or any(
@@ -53,7 +53,7 @@ def check_report(plan: Experiment, found: Findings) -> None:
             found.add("report.formats", "no_checks", message, remedy, about=judges)
 
 
-def check_resume(plan: Experiment, found: Findings) -> None:
+def check_resume(plan: Experiment, found: Problems) -> None:
     """Its loop can be gone on with."""
     resume = plan.resume
     if resume is None:

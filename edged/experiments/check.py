@@ -39,7 +39,7 @@ from edged.experiments.model import (
     SettleStep,
     Value,
 )
-from edged.experiments.problem import Findings, Problem, close
+from edged.experiments.problem import Problem, Problems, close
 from edged.experiments.scope import (
     UNCOUNTED,
     UNKNOWN,
@@ -100,7 +100,7 @@ class PlanCheck:
         self._bench = bench
         self._roles = roles
         self._given = parameters
-        self._found = Findings(unread=set(unread))
+        self._found = Problems(unread=set(unread))
         self._scope = Scope(found=self._found)
         self._sending = Sending(experiment, bench, self._found)
         self._targets = Targets(

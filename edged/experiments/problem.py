@@ -58,7 +58,7 @@ class Problem:
 
 
 @record
-class Findings:
+class Problems:
     """What a check has found so far.
 
     Attributes:
@@ -130,7 +130,8 @@ def _sentence(path: str, message: str) -> str:
     """
     found = _SUBJECT.match(message)
     subject = found[0] if found is not None else ""
-    is_place = subject.startswith(".") or _is_in(path, subject) or _is_in(subject, path)
+    is_last = subject.startswith(".") and path.endswith(subject)
+    is_place = is_last or _is_in(path, subject) or _is_in(subject, path)
     rest = message[len(subject) :] if is_place else message
     if rest.startswith(":"):
         return rest[1:].lstrip()

@@ -19,7 +19,7 @@ from edged.experiments.model import (
     RepeatStep,
     Value,
 )
-from edged.experiments.problem import Findings, close
+from edged.experiments.problem import Problems, close
 from edged.profiles.expr import expression_text, names_in
 from edged.profiles.model import CommandStep, ForStep, Parameter, ParameterType, walk
 from edged.profiles.step_values import fill, number
@@ -74,7 +74,7 @@ class Scope:
             or ``leave`` may keep some of them away.
     """
 
-    found: Findings
+    found: Problems
     is_sure: bool = True
 
     def names(self, value: Value | None, path: str, names: Names) -> bool:

@@ -17,7 +17,7 @@ from edged.experiments.checked import (
     Spending,
 )
 from edged.experiments.model import Experiment, Value
-from edged.experiments.problem import Findings
+from edged.experiments.problem import Problems
 from edged.experiments.scope import MOST_COMBINATIONS, Names, Times, extremes
 from edged.profiles.abort import TRUTHS, tellings
 from edged.profiles.expr import names_in
@@ -48,7 +48,7 @@ class Sending:
         on: what is on, so far.
     """
 
-    def __init__(self, experiment: Experiment, bench: BenchView, found: Findings) -> None:
+    def __init__(self, experiment: Experiment, bench: BenchView, found: Problems) -> None:
         self._plan = experiment
         self._bench = bench
         self._found = found

@@ -8,7 +8,7 @@ from typing import Any
 
 from edged.experiments.checked import BenchView, RoleUnit
 from edged.experiments.model import Experiment, Value
-from edged.experiments.problem import Findings, close
+from edged.experiments.problem import Problems, close
 from edged.experiments.scope import Names, Scope, Times
 from edged.experiments.sending import Sending
 from edged.profiles.expr import names_in
@@ -77,7 +77,7 @@ class Targets:
 
     plan: Experiment
     bench: BenchView
-    found: Findings
+    found: Problems
     scope: Scope
     sending: Sending
     units: dict[str, RoleUnit] = field(default_factory=dict)

@@ -32,6 +32,9 @@ from edged.yaml.file import read_text
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 Rehearse = Callable[[Plan], Awaitable[dict[str, Any]]]
+CELL_BYTES: Final = 20
+"""Of a cell in data.csv and data.nc together, likely; ``ROW_BYTES`` of the rest of a row."""
+ROW_BYTES: Final = 20
 Obtain = Callable[..., Awaitable[Approval | InputRequired]]
 PLAN_KEYS: Final = ("plan", "text", "name")
 
@@ -56,7 +59,7 @@ class ExperimentOperations:
         plan, problems = await self._checked(action)
         if plan is None:
             return Done(data={"ok": False, "errors": [one.to_json() for one in problems]})
-        told = _told(plan, self.experiments.envelope(plan))
+        told = _told(plan, self.experiments.plans.envelope(plan))
         if action.arguments.get("rehearse") is True:
             told["rehearsal"] = await self.rehearse(plan)
         return Done(data=told)
@@ -67,7 +70,7 @@ class ExperimentOperations:
         halts = self.experiments.halts
         plan_id = action.arguments.get("plan_id")
         if plan_id is not None:
-            plan = self.experiments.plan(str(plan_id))
+            plan = self.experiments.plans.plan(str(plan_id))
         else:
             checked, problems = await self._checked(action)
             if checked is None:
@@ -89,7 +92,7 @@ class ExperimentOperations:
         Args:
             more: of the call, to be shown.
         """
-        envelope, checked = self.experiments.envelope(plan), plan.checked
+        envelope, checked = self.experiments.plans.envelope(plan), plan.checked
         outgoing = Outgoing(envelope=envelope)
         for row in envelope.rows:
             outgoing.add(row.called, row.text.removeprefix(f"{row.called}: "))
@@ -98,10 +101,10 @@ class ExperimentOperations:
             about["file"] = plan.file
         about["roles"] = {role: unit.called for role, unit in checked.units.items()}
         about |= {"with": dict(checked.values)} if checked.values else {}
-        asking = self.experiments.units(plan.asks)
+        asking = self.experiments.plans.units(plan.asks)
         first, *others = (
             Target(instrument=unit, is_write=True)
-            for unit in self.experiments.units(asked.unit for asked in checked.envelope)
+            for unit in self.experiments.plans.units(asked.unit for asked in checked.envelope)
         )
         return await self.obtain(
             replace(action, arguments=about),
@@ -184,7 +187,7 @@ class ExperimentOperations:
     async def _checked(self, action: Action) -> tuple[Plan | None, tuple[Problem, ...]]:
         asked = action.arguments
         source = await self._source(asked)
-        plan, problems = await self.experiments.check(
+        plan, problems = await self.experiments.plans.check(
             action,
             source,
             asked.get("roles") or {},
@@ -247,6 +250,7 @@ def _told(plan: Plan, envelope: Envelope) -> dict[str, Any]:
         "experiment": plan.experiment.name,
         "units": {role: unit.called for role, unit in checked.units.items()},
         "points": most if least == most else {"least": least, "most": most},
+        "bytes": most * (CELL_BYTES * (len(checked.columns) + len(checked.loops)) + ROW_BYTES),
         "duration_s": _span(checked.duration),
         "columns": [
             {"name": column.name, "unit": column.unit, "loops": list(column.loops)}

@@ -247,10 +247,12 @@ async def started(life: Life, plan: Mapping[str, Any], approval_id: str = "") ->
         approval_id: of a person who has said yes to it.
     """
     asked = action(life.core)
-    checked, problems = await life.experiments.check(asked, dict(plan), {}, {})
+    checked, problems = await life.experiments.plans.check(asked, dict(plan), {}, {})
     assert checked is not None, [problem.text for problem in problems]
     if approval_id:
-        envelope = OpenEnvelope(life.experiments.envelope(checked), life.core.bench.clock.monotonic)
+        envelope = OpenEnvelope(
+            life.experiments.plans.envelope(checked), life.core.bench.clock.monotonic
+        )
         approval = Approval(approval_id=approval_id, envelope=envelope)
         asked = replace(asked, caller=replace(asked.caller, approval=approval))
     return (await life.experiments.start(asked, checked)).run_id

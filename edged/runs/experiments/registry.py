@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hashlib
-import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,20 +19,23 @@ from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
-from edged.experiments.check import PlanCheck
-from edged.experiments.checked import Checked
-from edged.experiments.model import AskStep, AskType, Experiment
-from edged.experiments.problem import MOST_PROBLEMS, Problem
-from edged.experiments.reading import BadPlan, read_plan
-from edged.experiments.targets import answer_unit
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
 from edged.profiles.owner_rules import clean_up_of
-from edged.runs.experiments.bounds import envelope_of, hours_of
+from edged.runs.experiments.answers import fitting
+from edged.runs.experiments.bounds import hours_of
+from edged.runs.experiments.heads import (
+    columns_of,
+    dimensions_of,
+    reports_told,
+    resolved,
+    source_of,
+    tables_of,
+)
+from edged.runs.experiments.plans import Plans
 from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
 from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
-from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
 from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
@@ -42,32 +43,14 @@ from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.report.at_end import FOLDER, RunReports
 from edged.runs.run import AbortReport, Ending
-from edged.runs.run_head import Column, Dimension, RunHead, RunKind
+from edged.runs.run_head import RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
 from edged.runs.wording import MADE_SAFE, stopped_by
 from edged.schema.fields import nearest
-from edged.yaml.tree import Scalar
 
-MOST_PLANS: Final = 50
-"""Checked plans that can still be started by their id."""
-JUDGED_A_TURN: Final = 20
-"""Commands judged before the loop gets a turn."""
 WRITTEN_S: Final = 5.0
 MOST_TAGS: Final = 100
 MOST_NOTE: Final = 2_000
-
-
-def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
-    """The hash of what was resolved: the file, the units and the parameters."""
-    text = text_of(source)
-    units = {role: unit.id for role, unit in checked.units.items()}
-    resolved = json.dumps([text, units, dict(checked.values)], sort_keys=True)
-    return f"plan-{hashlib.sha256(resolved.encode()).hexdigest()[:12]}"
-
-
-def text_of(source: str | Mapping[str, Any]) -> str:
-    """A plan as its plan.yaml has it; one that came as JSON is YAML as well."""
-    return source if isinstance(source, str) else json.dumps(source, indent=2)
 
 
 class Experiments(RunsOfKind[ExperimentRun]):
@@ -79,6 +62,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         new_plan: judges how often all steps of a run are sent.
 
     Attributes:
+        plans: those that were checked.
         left: those that a former life of the daemon has left interrupted.
     """
 
@@ -93,106 +77,18 @@ class Experiments(RunsOfKind[ExperimentRun]):
         new_plan: NewPlan,
     ) -> None:
         super().__init__(registry)
-        self._new_plan = new_plan
         self._recorder = recorder
         self._leases = leases
         self._make_html = make_html
-        self._plans: dict[str, Plan] = {}
+        self.plans = Plans(registry.bench, new_plan)
         self.left = LeftRuns(
             registry,
             recorder,
             leases,
-            check=functools.partial(self.check, is_begun=True),
+            check=functools.partial(self.plans.check, is_begun=True),
             new_run=self._new_run,
             begin=self._begin,
         )
-
-    # Plans
-
-    async def check(
-        self,
-        action: Action,
-        source: str | Mapping[str, Any],
-        roles: Mapping[str, str],
-        parameters: Mapping[str, Any],
-        file: str = "",
-        *,
-        is_begun: bool = False,
-    ) -> tuple[Plan | None, tuple[Problem, ...]]:
-        """Judge a plan; one without problems may be started by its id.
-
-        Args:
-            file: the name of the saved one that it is.
-            is_begun: a part of it was done before a crash: how often that was counts already.
-        """
-        bad: BadPlan | None = None
-        try:
-            experiment = await asyncio.to_thread(read_plan, source)
-        except BadPlan as unread:
-            if unread.rest is None:
-                return None, unread.problems
-            bad, experiment = unread, unread.rest
-        # What a person has approved is compared as a whole; see ``start``.
-        caller = replace(action.caller, approval=None)
-        view = View(
-            bench=self._bench,
-            caller=caller,
-            tool=action.tool,
-            scope=experiment.name,
-            plan=self._new_plan(),
-        )
-        work = PlanCheck(experiment, view, roles, parameters, bad.unread if bad else ())
-        work.bind()
-        await asyncio.to_thread(work.look_through)
-        for number, one in enumerate(work.to_judge, 1):
-            work.judge(one)
-            if number % JUDGED_A_TURN == 0:
-                await asyncio.sleep(0)
-        if not is_begun:
-            work.spend()
-        checked = work.result()
-        if bad is not None or checked is None:
-            return None, (*(bad.problems if bad else ()), *work.problems)[:MOST_PROBLEMS]
-        plan = Plan(
-            plan_id=plan_id_of(checked, source),
-            source=source,
-            experiment=experiment,
-            roles=roles,
-            parameters=parameters,
-            checked=checked,
-            file=file,
-            asks=view.asks,
-        )
-        self._plans.pop(plan.plan_id, None)
-        self._plans[plan.plan_id] = plan
-        while len(self._plans) > MOST_PLANS:
-            del self._plans[next(iter(self._plans))]
-        return plan, ()
-
-    def plan(self, plan_id: str) -> Plan:
-        """One that was checked.
-
-        Raises:
-            NotFound: there is none; the engine may have been restarted since.
-        """
-        plan = self._plans.get(plan_id)
-        if plan is None:
-            raise NotFound(
-                f"There is no checked plan {plan_id[:64]!r}.",
-                code=ErrorCode.UNKNOWN_RUN,
-                data={"plan_id": plan_id[:64]},
-                remedy=nearest(plan_id[:64], self._plans) or "Check it first.",
-            )
-        return plan
-
-    def envelope(self, plan: Plan) -> Envelope:
-        """All that its run may send."""
-        units = self.units(unit.id for unit in plan.checked.units.values())
-        return envelope_of(plan.plan_id, plan.checked, {one.id: one for one in units})
-
-    def units(self, ids: Iterable[str]) -> tuple[Instrument, ...]:
-        """The units with these ids, without doubles; raises NotFound."""
-        return tuple(map(self._bench.pool.get, dict.fromkeys(ids)))
 
     # Runs
 
@@ -215,7 +111,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             Failed: STORE_FAILED, or everything was stopped meanwhile.
         """
         halts = self.halts if halts is None else halts
-        again, problems = await self.check(
+        again, problems = await self.plans.check(
             action, plan.source, plan.roles, plan.parameters, plan.file
         )
         if again is None:
@@ -224,7 +120,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 data={"errors": [problem.to_json() for problem in problems]},
                 remedy="Check it again.",
             )
-        envelope = self.envelope(again)
+        envelope = self.plans.envelope(again)
         approval = action.caller.approval
         approved = approval.envelope.envelope if approval and approval.envelope else None
         if again.asks and (approved is None or approved.rows != envelope.rows):
@@ -271,7 +167,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         columns = columns_of(checked)
         approval = replace(
             action.caller.approval or Approval(approval_id=""),
-            envelope=OpenEnvelope(envelope or self.envelope(plan), clock.monotonic),
+            envelope=OpenEnvelope(envelope or self.plans.envelope(plan), clock.monotonic),
         )
         nested = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
         caller = replace(nested, approval=approval)
@@ -292,14 +188,14 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 dimensions=dimensions_of(checked),
                 checks=checks_of(plan.experiment.steps),
                 tables=tables_of(checked),
-                files={"plan.yaml": _source(plan), "resolved.json": _resolved(plan)},
+                files={"plan.yaml": source_of(plan), "resolved.json": resolved(plan)},
                 details={
                     "plan_id": plan.plan_id,
                     "roles": {role: unit.id for role, unit in checked.units.items()},
                     "tags": list(plan.experiment.tags),
                     "part": dict(plan.experiment.part),
                     "approval": approval.approval_id or None,
-                    **_reports_told(plan.experiment),
+                    **reports_told(plan.experiment),
                     "plots": [plot.told() for plot in plan.experiment.plots],
                 },
             ),
@@ -557,7 +453,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 f"This came within {TOO_SOON_S:g} s of the question, as a second scan would.",
                 remedy="Answer again.",
             )
-        question.answer.set_result(_fitting(question.step, value))
+        question.answer.set_result(fitting(question.step, value))
         # The status that follows shows no question that has its answer.
         run.question = None
 
@@ -630,64 +526,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
             raise Conflict(f"{run.run_id} is over: it is {run.status}.")
 
 
-def columns_of(checked: Checked) -> tuple[Column, ...]:
-    """The values of loops, what is read, and why something is missing."""
-    values = [
-        Column(name=one.name, unit=one.unit, dimensions=(one.name,))
-        for one in dimensions_of(checked)
-    ]
-    read = [
-        Column(name=column.name, unit=column.unit, dimensions=column.loops)
-        for column in checked.columns
-    ]
-    return (*values, *read, Column(name="flags", is_text=True))
-
-
-def tables_of(checked: Checked) -> dict[str, tuple[Column, ...]]:
-    """The table of each entry of ``log``, with the unit of what it reads."""
-    found: dict[str, tuple[Column, ...]] = {}
-    for name, log in checked.experiment.logs.items():
-        target = log.command
-        command = checked.units[target.role].commands.get(target.command)
-        found[name] = (Column(name=name, unit=answer_unit(command, target.member)),)
-    return found
-
-
-def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:
-    """The loops around what is recorded, the outermost first."""
-    loops = dict.fromkeys(loop for column in checked.columns for loop in column.loops)
-    return tuple(
-        Dimension(name=loop, unit=checked.loops[loop][1], values=checked.loops[loop][2])
-        for loop in loops
-    )
-
-
-def _reports_told(experiment: Experiment) -> dict[str, Any]:
-    """Where the reports of the run are, and which."""
-    wanted = experiment.report
-    if wanted is None:
-        return {}
-    told = {"folder": FOLDER, "per": wanted.per, "formats": list(wanted.formats)}
-    return {"reports": told}
-
-
-def _resolved(plan: Plan) -> bytes:
-    """What the plan was resolved to: units and parameters."""
-    checked = plan.checked
-    told = {
-        "plan_id": plan.plan_id,
-        "experiment": plan.experiment.name,
-        "roles": {role: unit.id for role, unit in checked.units.items()},
-        "parameters": dict(checked.values),
-    }
-    return json.dumps(told, indent=2).encode()
-
-
-def _source(plan: Plan) -> bytes:
-    """The file as it was given."""
-    return text_of(plan.source).encode()
-
-
 def _clean_up_of(instrument: Instrument) -> dict[str, Any]:
     profile = instrument.profile
     abort = profile.abort if profile is not None else ()
@@ -698,53 +536,3 @@ def _check_note(kind: str, text: str) -> None:
     """Raises Invalid: it is empty, or too long."""
     if not text.strip() or len(text) > MOST_NOTE:
         raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
-
-
-def _fitting(step: AskStep, value: Any) -> Scalar:
-    """An answer as its question wants it.
-
-    Raises:
-        Invalid: it is none.
-    """
-    match step.type:
-        case AskType.CONFIRM | AskType.PASS_FAIL:
-            words = {"yes": True, "pass": True, "true": True, "no": False, "fail": False,
-                     "false": False}  # fmt: skip
-            known = words.get(str(value).strip().lower()) if not isinstance(value, bool) else value
-            if known is None:
-                word = "yes or no" if step.type is AskType.CONFIRM else "pass or fail"
-                raise Invalid(f"{step.name} is answered by {word}, not {value!r}.")
-            return known
-        case AskType.NUMBER:
-            return _fitting_number(step, value)
-        case AskType.CHOICE:
-            if str(value) not in step.options:
-                raise Invalid(f"{step.name} is one of {', '.join(step.options)}, not {value!r}.")
-            return str(value)
-        case AskType.TEXT:
-            return _fitting_text(step, str(value))
-
-
-def _fitting_number(step: AskStep, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise Invalid(f"{step.name} is a number, not {value!r}.") from None
-    low, high = step.min, step.max
-    if (
-        number != number
-        or (low is not None and number < low)
-        or (high is not None and number > high)
-    ):
-        raise Invalid(f"{step.name} goes from {low} to {high}; {number:g} does not.")
-    return number
-
-
-def _fitting_text(step: AskStep, value: str) -> str:
-    from edged.patterns import compiled
-
-    if len(value) > 500 or not value.isprintable():
-        raise Invalid(f"{step.name}: an answer is at most 500 printable characters.")
-    if step.pattern and compiled(step.pattern).search(value) is None:
-        raise Invalid(f"{step.name}: {value!r} does not look like {step.pattern}.")
-    return value

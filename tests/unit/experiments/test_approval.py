@@ -201,8 +201,8 @@ def test_a_plan_that_would_send_something_else_by_now_is_asked_about_again() -> 
     async def story(lab: TwinLab) -> None:
         experiments = lab.core.work.experiments.get()
         checked = (await lab.tool("bench__check_experiment", plan=SWITCHES_ON)).data
-        plan_ = experiments.plan(checked["plan_id"])
-        other = replace(experiments.envelope(plan_), rows=())
+        plan_ = experiments.plans.plan(checked["plan_id"])
+        other = replace(experiments.plans.envelope(plan_), rows=())
         clock = lab.core.bench.clock
         approval = Approval(approval_id="ask-1", envelope=OpenEnvelope(other, clock.monotonic))
         action = lab.action(START)

@@ -16,7 +16,7 @@ from edged.experiments.problem import Problem
 from edged.experiments.reading import read_plan
 from edged.profiles.model import Command
 from edged.profiles.template import render
-from edged.runs.experiments.registry import columns_of
+from edged.runs.experiments.heads import columns_of
 from edged.yaml.tree import Scalar
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
