@@ -10,7 +10,7 @@ import math
 import secrets
 import sqlite3
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,20 +91,17 @@ class LeaseRows:
         self.left_fences = {str(unit): fence for unit, fence in rows if isinstance(fence, int)}
 
 
+_PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "lease_id": str, "holder_key": str, "who": str, "purpose": str, "ttl_s": float, "fence": int,
+    "granted_ms": int,
+}  # fmt: skip
+"""Fields of a lease that are kept as they are, and their types."""
+
+
 def _lease_text(lease: Lease) -> str:
-    told = {
-        "units": lease.units,
-        "holder_key": lease.holder_key,
-        "who": lease.who,
-        "purpose": lease.purpose,
-        "ttl_s": lease.ttl_s,
-        "fence": lease.fence,
-        "granted_ms": lease.granted_ms,
-        "until": [lease.until.monotonic_s, lease.until.wall_ms],
-        "last": [lease.last.monotonic_s, lease.last.wall_ms],
-        "lease_id": lease.lease_id,
-        "run_id": lease.run_id,
-    }
+    told = {name: getattr(lease, name) for name in ("units", "run_id", *_PLAIN)}
+    for name, at in (("until", lease.until), ("last", lease.last)):
+        told[name] = [at.monotonic_s, at.wall_ms]
     return json.dumps(told, separators=(",", ":"))
 
 
@@ -113,14 +110,8 @@ def _lease_of(text: object) -> Lease | None:
     try:
         told: dict[str, Any] = json.loads(str(text))
         return Lease(
-            lease_id=str(told["lease_id"]),
+            **{name: kind(told[name]) for name, kind in _PLAIN.items()},
             units=tuple(str(unit) for unit in told["units"]),
-            holder_key=str(told["holder_key"]),
-            who=str(told["who"]),
-            purpose=str(told["purpose"]),
-            ttl_s=float(told["ttl_s"]),
-            fence=int(told["fence"]),
-            granted_ms=int(told["granted_ms"]),
             until=Moment(float(told["until"][0]), int(told["until"][1])),
             last=Moment(float(told["last"][0]), int(told["last"][1])),
             run_id=str(told.get("run_id", "")),

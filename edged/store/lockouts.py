@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any, Final
 
 from edged.changes import TOLD
@@ -27,7 +27,7 @@ LOAD: Final = "SELECT instrument_id, unit, reason, locked_by, since_ms FROM lock
 REMOVE: Final = "DELETE FROM lockout WHERE instrument_id = ?"
 
 
-@record
+@record(kw_only=False)
 class Lockout:
     """One instrument locked out.
 
@@ -78,16 +78,10 @@ class Lockouts:
             Failed: STORE_FAILED, it could not be written down. It is in force all the same, and is
                 written when the database heals.
         """
-        lockout = Lockout(
-            instrument_id=instrument_id,
-            unit=unit,
-            reason=reason,
-            by=by,
-            since_ms=self._clock.wall_ms(),
-        )
+        lockout = Lockout(instrument_id, unit, reason, by, self._clock.wall_ms())
         self._replace({**self.locked, instrument_id: lockout})
         self._flag.is_raised = True
-        await self._database.write(lambda connection: connection.execute(SAVE, _values(lockout)))
+        await self._database.write(lambda connection: connection.execute(SAVE, astuple(lockout)))
         return lockout
 
     async def clear(self, instrument_id: str) -> Lockout:
@@ -171,27 +165,11 @@ class Lockouts:
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
         staying = [lock for key, lock in self.locked.items() if key not in self._clearing]
-        connection.executemany(SAVE, map(_values, staying))
-
-
-def _values(lockout: Lockout) -> tuple[str, str, str, str, int]:
-    return (
-        lockout.instrument_id,
-        lockout.unit,
-        lockout.reason,
-        lockout.by,
-        lockout.since_ms,
-    )
+        connection.executemany(SAVE, map(astuple, staying))
 
 
 def _by_id(rows: Iterable[tuple[Any, ...]]) -> dict[str, Lockout]:
     return {
-        key: Lockout(
-            instrument_id=key,
-            unit=unit,
-            reason=reason,
-            by=by,
-            since_ms=since_ms if isinstance(since_ms, int) else 0,
-        )
+        key: Lockout(key, unit, reason, by, since_ms if isinstance(since_ms, int) else 0)
         for key, unit, reason, by, since_ms in rows
     }

@@ -9,15 +9,16 @@ the manuals that profiles/keithley_2000.yaml names.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from edged_sim import scpi
 from edged_sim.models.families.meter import (
+    SETTINGS,
     Meter,
     MeterFunction,
     function_words,
-    set_auto,
-    set_autozero,
+    range_words,
 )
 
 LOWEST_NPLC: Final = 0.01
@@ -104,10 +105,9 @@ def set_range(unit: Keithley2000, call: scpi.SimCall, function: str) -> None:
     unit.settings[function].is_auto = False
 
 
-def set_nplc(unit: Keithley2000, call: scpi.SimCall, function: str) -> None:
-    """``SENS:VOLT:NPLC``."""
-    nplc = call.number(0, lowest=LOWEST_NPLC, highest=HIGHEST_NPLC, default=1.0)
-    unit.settings[function].nplc = nplc
+def set_autozero(unit: Keithley2000, call: scpi.SimCall, function: str) -> None:
+    """``SENS:VOLT:AZER``, which cannot be asked."""
+    unit.settings[function].has_autozero = call.boolean(0)
 
 
 def take_reading(unit: Keithley2000, call: scpi.SimCall) -> scpi.Answer:
@@ -115,22 +115,16 @@ def take_reading(unit: Keithley2000, call: scpi.SimCall) -> scpi.Answer:
     return scpi.Later(unit.reading_s(), lambda now: _number(unit.read(call, now)))
 
 
-SETTINGS: Final = scpi.Settings(of=lambda u, _c, which: u.settings[which])
-
 EACH: Final = {
     **SETTINGS.switch(":AVERage:STATe", "has_average"),
     **SETTINGS.whole(":AVERage:COUNt", "averages", 1, MOST_AVERAGES),
     **scpi.OWN.choice(":AVERage:TCONtrol", "moves", {"MOVing": "MOV", "REPeat": "REP"}),
 }
-RANGED: Final = {
-    ":RANGe[:UPPer]": set_range,
-    ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.settings[function].range),
-    ":RANGe:AUTO": set_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.settings[function].is_auto),
-}
+RANGED: Final = range_words(_number, set_range)
 CLOCKED: Final = {
-    ":NPLCycles": set_nplc,
-    ":NPLCycles?": lambda u, _c, function: f"{u.settings[function].nplc:.2f}",
+    **replace(SETTINGS, say="{:.2f}".format).number(
+        ":NPLCycles", "nplc", LOWEST_NPLC, HIGHEST_NPLC, default=1.0
+    ),
     ":AZERo": set_autozero,
 }
 

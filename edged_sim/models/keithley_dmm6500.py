@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from edged_sim import scpi
 from edged_sim.models.families.meter import (
     OVERLOAD,
+    SETTINGS,
     Meter,
     MeterFunction,
     function_words,
-    set_auto,
-    set_autozero,
-    set_range,
+    range_words,
 )
 from edged_sim.physics import RIPPLE_HZ
 
@@ -148,10 +148,10 @@ def set_function(unit: Dmm6500, call: scpi.SimCall) -> None:
     unit.function = call.choice(0, FUNCTION_NAMES)
 
 
-def set_band(unit: Dmm6500, call: scpi.SimCall, function: str) -> None:
+def asked_band(_unit: Dmm6500, call: scpi.SimCall) -> float:
     """``:SENS:VOLT:AC:DET:BAND``: 3, 30 or 300 Hz."""
     asked = call.number(0, lowest=3.0, highest=300.0, default=3.0)
-    unit.settings[function].band_hz = scpi.nearest_at_least(asked, (3.0, 30.0, 300.0))
+    return scpi.nearest_at_least(asked, (3.0, 30.0, 300.0))
 
 
 def take_readings(unit: Dmm6500, call: scpi.SimCall) -> scpi.Answer:
@@ -207,27 +207,18 @@ def _check_buffer(call: scpi.SimCall, place: int) -> None:
         raise scpi.ScpiError(-224)
 
 
-SETTINGS: Final = scpi.Settings(of=lambda u, _c, which: u.settings[which], say="{:g}".format)
+PLAIN: Final = replace(SETTINGS, say="{:g}".format)
 
 AVERAGE_WORDS: Final = {
-    **SETTINGS.whole(":AVERage:COUNt", "averages", 1, 100),
-    **SETTINGS.switch(":AVERage[:STATe]", "has_average"),
+    **PLAIN.whole(":AVERage:COUNt", "averages", 1, 100),
+    **PLAIN.switch(":AVERage[:STATe]", "has_average"),
 }
-RANGED_WORDS: Final = {
-    ":RANGe[:UPPer]": set_range,
-    ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.settings[function].range),
-    ":RANGe:AUTO": set_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.settings[function].is_auto),
-}
+RANGED_WORDS: Final = range_words(_number)
 CLOCKED_WORDS: Final = {
-    **SETTINGS.number(":NPLCycles", "nplc", LOWEST_NPLC, HIGHEST_NPLC, default=1.0),
-    ":AZERo[:STATe]": set_autozero,
-    ":AZERo[:STATe]?": lambda u, _c, function: scpi.flag(u.settings[function].has_autozero),
+    **PLAIN.number(":NPLCycles", "nplc", LOWEST_NPLC, HIGHEST_NPLC, default=1.0),
+    **PLAIN.switch(":AZERo[:STATe]", "has_autozero"),
 }
-BANDED_WORDS: Final = {
-    ":DETector:BANDwidth": set_band,
-    ":DETector:BANDwidth?": lambda u, _c, function: f"{u.settings[function].band_hz:g}",
-}
+BANDED_WORDS: Final = PLAIN.row(":DETector:BANDwidth", "band_hz", asked_band)
 
 VOCABULARY: Final = scpi.Vocabulary(
     {

@@ -15,17 +15,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from edged_sim import scpi
-from edged_sim.models.families.generator import Generator, GeneratorOutput
+from edged_sim.models.families.generator import (
+    HIGHEST_LOAD,
+    Generator,
+    GeneratorOutput,
+    set_state,
+    set_unit,
+    shown_load,
+    units,
+)
 
 LOWEST_HZ: Final = 1e-6
-NO_LOAD: Final = 9.9e37
 LOAD_OHMS: Final = 50.0
-HIGHEST_LOAD: Final = 10_000.0
 MOST_CYCLES: Final = 50_000
-RMS_PER_PP: Final[Mapping[str, float]] = {
-    "SIN": 0.5 / math.sqrt(2),
-    "RAMP": 0.5 / math.sqrt(3),
-}
 TRIGGERS: Final = {"IMMediate": "IMM", "EXTernal": "EXT", "BUS": "BUS"}
 
 
@@ -112,10 +114,6 @@ def set_frequency(unit: Agilent33220a, call: scpi.SimCall) -> None:
         raise scpi.ScpiError(-222)
 
 
-def _units(output: GeneratorOutput, unit: str) -> float:
-    return 1.0 if unit == "VPP" else RMS_PER_PP.get(output.function, 0.5)
-
-
 def _room(output: GeneratorOutput) -> float:
     swing = 0.0 if output.function == "DC" else output.volts_pp / 2
     return output.most_pp / 2 - swing
@@ -125,7 +123,7 @@ def set_voltage(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``VOLT``, in the unit that is set: it comes before the offset, which makes room for it."""
     output = unit.output(call)
     asked = call.number(0, lowest=0.0, highest=1000.0, unit="V")
-    asked /= _units(output, unit.mode(call).unit)
+    asked /= units(output, unit.mode(call).unit)
     lowest = unit.lowest_open_pp * output.share
     output.volts_pp = min(max(asked, lowest), output.most_pp)
     is_bent = abs(output.volts_pp - asked) > asked * 1e-9
@@ -142,7 +140,7 @@ def set_voltage(unit: Agilent33220a, call: scpi.SimCall) -> None:
 def voltage(unit: Agilent33220a, call: scpi.SimCall) -> str:
     """``VOLT?``."""
     output = unit.output(call)
-    return _number(output.volts_pp * _units(output, unit.mode(call).unit))
+    return _number(output.volts_pp * units(output, unit.mode(call).unit))
 
 
 def set_offset(unit: Agilent33220a, call: scpi.SimCall) -> None:
@@ -156,26 +154,11 @@ def set_offset(unit: Agilent33220a, call: scpi.SimCall) -> None:
         raise scpi.ScpiError(-222)
 
 
-def set_unit(unit: Agilent33220a, call: scpi.SimCall) -> None:
-    """``VOLT:UNIT``: decibels only with a load."""
-    chosen = call.choice(0, {"VPP": "VPP", "VRMS": "VRMS", "DBM": "DBM"})
-    if chosen == "DBM" and math.isinf(unit.output(call).load_ohms):
-        raise scpi.ScpiError(-221)
-    unit.mode(call).unit = chosen
-
-
 def set_duty(unit: Agilent33220a, call: scpi.SimCall) -> None:
     """``FUNC:SQU:DCYC``."""
     lowest, highest = unit.duty
     output = unit.output(call)
     output.duty_percent = call.number(0, lowest=lowest, highest=highest, default=50.0)
-    output.apply()
-
-
-def set_state(unit: Agilent33220a, call: scpi.SimCall) -> None:
-    """``OUTP ON``."""
-    output = unit.output(call)
-    output.is_on = call.boolean(0)
     output.apply()
 
 
@@ -188,12 +171,6 @@ def set_load(unit: Agilent33220a, call: scpi.SimCall) -> None:
     else:
         output.set_load(call.number(0, lowest=1.0, highest=HIGHEST_LOAD, unit="OHM"))
     output.apply()
-
-
-def load(unit: Agilent33220a, call: scpi.SimCall) -> str:
-    """``OUTP:LOAD?``."""
-    ohms = unit.output(call).load_ohms
-    return _number(NO_LOAD if math.isinf(ohms) else ohms)
 
 
 def set_cycles(unit: Agilent33220a, call: scpi.SimCall) -> None:
@@ -231,7 +208,7 @@ WORDS: Final[Mapping[str, scpi.Function[Any]]] = {
     ":OUTPut<n>[:STATe]": set_state,
     ":OUTPut<n>[:STATe]?": lambda u, c: scpi.flag(u.output(c).is_on),
     ":OUTPut<n>:LOAD": set_load,
-    ":OUTPut<n>:LOAD?": load,
+    ":OUTPut<n>:LOAD?": lambda u, c: _number(shown_load(u, c)),
     **ITS_MODE.choice(":OUTPut<n>:POLarity", "polarity", {"NORMal": "NORM", "INVerted": "INV"}),
     **ITS_MODE.switch(f"{SOURCE}:BURSt:STATe", "is_bursting"),
     **ITS_MODE.choice(f"{SOURCE}:BURSt:MODE", "mode", {"TRIGgered": "TRIG", "GATed": "GAT"}),

@@ -53,7 +53,7 @@ def measure(unit: Dmm34401a, call: SimCall, function: str) -> Answer:
 def set_bandwidth(unit: Dmm34401a, call: SimCall) -> None:
     """``DET:BAND``: of all that has one."""
     for function in BANDED:
-        keysight_34461a.set_bandwidth(unit, call, function)
+        unit.settings[function].band_hz = keysight_34461a.asked_bandwidth(unit, call)
 
 
 def _words() -> dict[str, Any]:

@@ -121,17 +121,17 @@ def get_range(unit: Truevolt, call: scpi.SimCall, function: str) -> str:
     return _number(unit.settings[function].range)
 
 
-def set_nplc(unit: Truevolt, call: scpi.SimCall, function: str) -> None:
+def asked_nplc(unit: Truevolt, call: scpi.SimCall) -> float:
     """``…:NPLC``: taken up to the next step."""
     steps = unit.nplc_steps
     asked = call.number(0, lowest=steps[0], highest=steps[-1], default=10.0)
-    unit.settings[function].nplc = scpi.nearest_at_least(asked, steps)
+    return scpi.nearest_at_least(asked, steps)
 
 
-def set_bandwidth(unit: Truevolt, call: scpi.SimCall, function: str) -> None:
+def asked_bandwidth(_unit: Truevolt, call: scpi.SimCall) -> float:
     """``…:BAND``: 3, 20 or 200 Hz."""
     asked = call.number(0, lowest=3.0, highest=200.0, default=20.0)
-    unit.settings[function].band_hz = scpi.nearest_at_least(asked, (3.0, 20.0, 200.0))
+    return scpi.nearest_at_least(asked, (3.0, 20.0, 200.0))
 
 
 def take_readings(unit: Truevolt, call: scpi.SimCall) -> scpi.Answer:
@@ -215,19 +215,13 @@ def show_text(_unit: Truevolt, call: scpi.SimCall) -> None:
 RANGED_WORDS: Final = {
     ":RANGe[:UPPer]": set_range,
     ":RANGe[:UPPer]?": get_range,
-    ":RANGe:AUTO": meter.set_auto,
-    ":RANGe:AUTO?": lambda u, _c, function: scpi.flag(u.settings[function].is_auto),
+    **meter.SETTINGS.switch(":RANGe:AUTO", "is_auto"),
 }
 CLOCKED_WORDS: Final = {
-    ":NPLCycles": set_nplc,
-    ":NPLCycles?": lambda u, _c, function: _number(u.settings[function].nplc),
-    ":ZERO:AUTO": meter.set_autozero,
-    ":ZERO:AUTO?": lambda u, _c, function: scpi.flag(u.settings[function].has_autozero),
+    **meter.SETTINGS.row(":NPLCycles", "nplc", asked_nplc, _number),
+    **meter.SETTINGS.switch(":ZERO:AUTO", "has_autozero"),
 }
-BANDED_WORDS: Final = {
-    ":BANDwidth": set_bandwidth,
-    ":BANDwidth?": lambda u, _c, function: _number(u.settings[function].band_hz),
-}
+BANDED_WORDS: Final = meter.SETTINGS.row(":BANDwidth", "band_hz", asked_bandwidth, _number)
 
 
 def per_function(

@@ -14,7 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from edged_sim.models.families.generator import Generator, GeneratorOutput
+from edged_sim.models.families.generator import (
+    HIGHEST_LOAD,
+    Generator,
+    set_state,
+    set_unit,
+    shown_load,
+    units,
+)
 from edged_sim.scpi import Dialect, ModelSpec, ScpiError, Settings, SimCall, Vocabulary
 
 LOWEST_HZ: Final = 1e-6
@@ -28,10 +35,6 @@ HIGHEST_HZ: Final[Mapping[str, float]] = {
     "DC": 25e6,
 }
 LOWEST_PP: Final = 0.001
-RMS_PER_PP: Final[Mapping[str, float]] = {
-    "SIN": 0.5 / math.sqrt(2),
-    "RAMP": 0.5 / math.sqrt(3),
-}
 FUNCTIONS: Final = {
     "SINusoid": "SIN",
     "SQUare": "SQU",
@@ -41,8 +44,6 @@ FUNCTIONS: Final = {
     "DC": "DC",
     "USER": "USER",
 }
-NO_LOAD: Final = 9.9e37
-HIGHEST_LOAD: Final = 10_000.0
 
 
 @dataclass(slots=True)
@@ -107,7 +108,7 @@ def set_voltage(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:VOLT``, in the unit that is set."""
     output = unit.output(call)
     volts = call.number(0, lowest=-100.0, highest=100.0, unit="V")
-    factor = _units(output, unit.mode(call).unit)
+    factor = units(output, unit.mode(call).unit)
     output.set_level(volts / factor, output.offset, lowest_pp=LOWEST_PP)
     output.apply()
 
@@ -115,19 +116,7 @@ def set_voltage(unit: Dg1022z, call: SimCall) -> None:
 def voltage(unit: Dg1022z, call: SimCall) -> str:
     """``:SOUR1:VOLT?``."""
     output = unit.output(call)
-    return _number(output.volts_pp * _units(output, unit.mode(call).unit))
-
-
-def _units(output: GeneratorOutput, unit: str) -> float:
-    return 1.0 if unit == "VPP" else RMS_PER_PP.get(output.function, 0.5)
-
-
-def set_unit(unit: Dg1022z, call: SimCall) -> None:
-    """``:SOUR1:VOLT:UNIT``: decibels only with a load."""
-    chosen = call.choice(0, {"VPP": "VPP", "VRMS": "VRMS", "DBM": "DBM"})
-    if chosen == "DBM" and math.isinf(unit.output(call).load_ohms):
-        raise ScpiError(-221)
-    unit.mode(call).unit = chosen
+    return _number(output.volts_pp * units(output, unit.mode(call).unit))
 
 
 def set_offset(unit: Dg1022z, call: SimCall) -> None:
@@ -186,13 +175,6 @@ def set_duty(unit: Dg1022z, call: SimCall) -> None:
     output.apply()
 
 
-def set_state(unit: Dg1022z, call: SimCall) -> None:
-    """``:OUTP1 ON``."""
-    output = unit.output(call)
-    output.is_on = call.boolean(0)
-    output.apply()
-
-
 def set_load(unit: Dg1022z, call: SimCall) -> None:
     """``:OUTP1:LOAD 50|INF``."""
     output = unit.output(call)
@@ -201,12 +183,6 @@ def set_load(unit: Dg1022z, call: SimCall) -> None:
     else:
         output.set_load(call.number(0, lowest=1.0, highest=HIGHEST_LOAD, unit="OHM"))
     output.apply()
-
-
-def load(unit: Dg1022z, call: SimCall) -> str:
-    """``:OUTP1:LOAD?``."""
-    ohms = unit.output(call).load_ohms
-    return _number(NO_LOAD if math.isinf(ohms) else ohms)
 
 
 def set_sweep(unit: Dg1022z, call: SimCall, what: str) -> None:
@@ -278,7 +254,7 @@ VOCABULARY: Final = Vocabulary(
         ":OUTPut<n>[:STATe]": set_state,
         ":OUTPut<n>[:STATe]?": lambda u, c: _switch(u.output(c).is_on),
         ":OUTPut<n>:LOAD": set_load,
-        ":OUTPut<n>:LOAD?": load,
+        ":OUTPut<n>:LOAD?": lambda u, c: _number(shown_load(u, c)),
         f"{SOURCE}:FREQuency:STARt": lambda u, c: set_sweep(u, c, "STAR"),
         f"{SOURCE}:FREQuency:STARt?": lambda u, c: _number(u.mode(c).sweep["STAR"]),
         f"{SOURCE}:FREQuency:STOP": lambda u, c: set_sweep(u, c, "STOP"),

@@ -16,6 +16,13 @@ from edged_sim.scpi import ScpiError, SimCall, SimUnit
 from edged_sim.signals import SILENCE, Shape, Wave
 
 SOURCE_OHMS: Final = 50.0
+NO_LOAD: Final = 9.9e37
+"""Ohms that are answered for an open output."""
+HIGHEST_LOAD: Final = 10_000.0
+RMS_PER_PP: Final[Mapping[str, float]] = {
+    "SIN": 0.5 / math.sqrt(2),
+    "RAMP": 0.5 / math.sqrt(3),
+}
 MOST_OPEN_V: Final = 10.0
 """Peak volts of the source, offset included."""
 
@@ -118,3 +125,29 @@ class Generator:
     def output(self, call: SimCall) -> GeneratorOutput:
         """The output of that channel."""
         return self.outputs[self.number(call)]
+
+
+def units(output: GeneratorOutput, unit: str) -> float:
+    """What a volt peak to peak is in a unit of amplitude."""
+    return 1.0 if unit == "VPP" else RMS_PER_PP.get(output.function, 0.5)
+
+
+def shown_load(unit: Generator, call: SimCall) -> float:
+    """Ohms that are answered for the load of an output."""
+    ohms = unit.output(call).load_ohms
+    return NO_LOAD if math.isinf(ohms) else ohms
+
+
+def set_unit(unit: Any, call: SimCall) -> None:
+    """``:SOUR1:VOLT:UNIT``: decibels only with a load."""
+    chosen = call.choice(0, {"VPP": "VPP", "VRMS": "VRMS", "DBM": "DBM"})
+    if chosen == "DBM" and math.isinf(unit.output(call).load_ohms):
+        raise ScpiError(-221)
+    unit.mode(call).unit = chosen
+
+
+def set_state(unit: Generator, call: SimCall) -> None:
+    """``:OUTP1 ON``."""
+    output = unit.output(call)
+    output.is_on = call.boolean(0)
+    output.apply()

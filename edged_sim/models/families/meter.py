@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from edged_sim.scpi import SimCall, SimUnit, below, nearest_at_least
+from edged_sim.scpi import Settings, SimCall, SimUnit, below, nearest_at_least
 
 LINE_CYCLE_S: Final = 0.02
 OVERLOAD: Final = 9.9e37
@@ -108,14 +108,18 @@ def set_range(unit: Meter, call: SimCall, function: str) -> None:
     unit.settings[function].is_auto = False
 
 
-def set_auto(unit: Meter, call: SimCall, function: str) -> None:
-    """``:SENS:VOLT:RANG:AUTO``."""
-    unit.settings[function].is_auto = call.boolean(0)
+SETTINGS: Final = Settings(of=lambda u, _c, which: u.settings[which])
 
 
-def set_autozero(unit: Meter, call: SimCall, function: str) -> None:
-    """``:SENS:VOLT:ZERO:AUTO``, in the maker's words."""
-    unit.settings[function].has_autozero = call.boolean(0)
+def range_words(
+    say: Callable[[float], str], choose: Callable[..., None] = set_range
+) -> dict[str, Any]:
+    """``:SENS:VOLT:RANG`` and whether it is chosen by itself."""
+    return {
+        ":RANGe[:UPPer]": choose,
+        ":RANGe[:UPPer]?": lambda u, _c, function: say(u.settings[function].range),
+        **SETTINGS.switch(":RANGe:AUTO", "is_auto"),
+    }
 
 
 def function_words(
