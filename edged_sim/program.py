@@ -25,7 +25,7 @@ from typing import Any, Final
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.record import record
-from edged_sim.bench import HIGHEST_PORT, Bench, Order, introduce
+from edged_sim.bench import Bench, Order, introduce
 from edged_sim.control import ControlPort
 from edged_sim.faults import FaultKind, WireFault, parse_fault
 from edged_sim.models import model_names
@@ -56,7 +56,6 @@ class SimOptions:
     transistors: tuple[tuple[str, str], ...] = ()
     byte_log: Path | None = None
     control_port: int = 0
-    kept_ports: Path | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +119,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--byte-log", type=Path, metavar="FILE", help="every byte as JSON lines")
     parser.add_argument(
-        "--keep-ports", type=Path, metavar="FILE", help="listen where FILE says, and write it"
+        "--kept-port",
+        action="append",
+        default=[],
+        metavar="NAME=PORT",
+        help="the port of NAME, if NAME is there and the port is free",
     )
 
 
@@ -130,7 +133,10 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
     Raises:
         Invalid: a flag cannot be read; the sentence names it.
     """
-    ports = {name: int(_number("port", text)) for name, text in _pairs("port", arguments.port)}
+    ports, kept_ports = (
+        {name: int(_number("port", text)) for name, text in _pairs("port", pairs)}
+        for pairs in (arguments.port, arguments.kept_port)
+    )
     latencies = {
         name: _number("latency-ms", text)
         for name, text in _pairs("latency-ms", arguments.latency_ms)
@@ -142,6 +148,7 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
         replace(
             order,
             port=ports.get(order.name, 0),
+            kept_port=kept_ports.get(order.name, 0),
             latency_ms=latencies.get(order.name),
             is_single_session=order.name in single,
             transport=transports.get(order.name, WireKind.SOCKET),
@@ -163,7 +170,6 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
         transistors=transistors,
         byte_log=arguments.byte_log,
         control_port=ports.get("control", 0),
-        kept_ports=arguments.keep_ports,
     )
 
 
@@ -247,10 +253,8 @@ async def serving(options: SimOptions) -> AsyncIterator[dict[str, Any]]:
         bench = Bench(clock=clock, log=log, seed=options.seed)
         control = ControlPort(bench)
         try:
-            kept = _kept_ports(options.kept_ports)
             for order in options.instruments or parse_orders(DEFAULT_INSTRUMENTS):
-                await bench.add(replace(order, kept_port=kept.get(order.name, 0)))
-            _keep_ports(options.kept_ports, bench)
+                await bench.add(order)
             for gate, drain in options.transistors:
                 bench.connect_transistor(gate, drain)
             for name, fault in options.faults:
@@ -260,24 +264,6 @@ async def serving(options: SimOptions) -> AsyncIterator[dict[str, Any]]:
         finally:
             await control.close()
             await bench.stop()
-
-
-def _kept_ports(file: Path | None) -> dict[str, int]:
-    """Name → port; empty where that cannot be read."""
-    try:
-        found = json.loads(file.read_text("utf-8")) if file is not None else {}
-    except (OSError, ValueError):
-        return {}
-    ports = found.items() if isinstance(found, dict) else ()
-    return {name: port for name, port in ports if type(port) is int and 0 < port <= HIGHEST_PORT}
-
-
-def _keep_ports(file: Path | None, bench: Bench) -> None:
-    if file is not None:
-        ports = {station.name: station.port for station in bench.stations() if station.port}
-        with contextlib.suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(ports), "utf-8")
 
 
 async def _serve(options: SimOptions) -> None:

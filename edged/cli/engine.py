@@ -23,7 +23,9 @@ def run(arguments: Sequence[str]) -> int:
     shallow("ruamel.yaml")
     config, sim_arguments, supervised = read(arguments)
     set_up_logging(config.log_level, config.log_format)
-    sim = None if sim_arguments is None else SimChild(sim_arguments)
+    sim = None
+    if sim_arguments is not None:
+        sim = SimChild(sim_arguments, config.state_dir / SIM_PORTS_FILE)
     # Imported here: a mistake in the configuration is reported without it, and the simulated bench
     # starts in the meantime.
     from edged.engine import life as engine_life
@@ -45,9 +47,7 @@ def read(arguments: Sequence[str]) -> tuple[Config, tuple[str, ...] | None, bool
     config = load(options, is_simulated=options.sim).config
     if not options.sim:
         return config, None, options.supervised
-    # Its units are the same ones after a restart, at the same addresses.
-    kept = ("--keep-ports", str(config.state_dir / SIM_PORTS_FILE))
-    return config, (*sim_arguments, *kept), options.supervised
+    return config, sim_arguments, options.supervised
 
 
 def _parser() -> argparse.ArgumentParser:

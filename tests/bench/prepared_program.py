@@ -72,10 +72,8 @@ def _report(connection: socket.socket, child: int) -> NoReturn:
 class _ForkedSim(SimChild):
     """The simulated bench, forked as well; what follows is the same."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        self._process = cast("subprocess.Popen[bytes]", _Forked(arguments))
-        self.control_port = 0
-        self.instruments = ()
+    def _start(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+        return cast("subprocess.Popen[bytes]", _Forked(arguments))
 
 
 class _Forked:

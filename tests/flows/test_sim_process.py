@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.engine_process import engine_process
 from tests.bench.sim_bench import (
     COMMAND,
     REPOSITORY,
@@ -388,16 +389,35 @@ def test_a_power_cycle_ends_connections_and_loses_what_is_not_kept() -> None:
         assert not bench.state("psu1")["ch1"]["is_on"]
 
 
-def test_instruments_are_where_they_were_unless_somebody_else_is_there(tmp_path: Path) -> None:
-    kept = ("--instruments", "psu1,dmm1", "--keep-ports", str(tmp_path / "ports.json"))
-    with running_bench(*kept) as bench:
+def test_instruments_are_at_their_kept_ports_unless_somebody_else_is_there() -> None:
+    listed = ("--instruments", "psu1,dmm1")
+    with running_bench(*listed) as bench:
         addresses = [bench.address("psu1"), bench.address("dmm1")]
-    with running_bench(*kept) as bench:
+    ports = [int(address.split("::")[2]) for address in addresses]
+    kept = (*listed, f"--kept-port=psu1={ports[0]}", f"--kept-port=dmm1={ports[1]}")
+    with running_bench(*kept, "--kept-port=psu9=5") as bench:
         assert [bench.address("psu1"), bench.address("dmm1")] == addresses
-    port = int(addresses[0].split("::")[2])
-    with socket.create_server(("127.0.0.1", port)), running_bench(*kept) as bench:
+    with socket.create_server(("127.0.0.1", ports[0])), running_bench(*kept) as bench:
         assert bench.address("psu1") != addresses[0]
         assert bench.address("dmm1") == addresses[1]
-    (tmp_path / "ports.json").write_text('{"psu1": "x", "dmm1": 70000}')
-    with running_bench(*kept) as bench:
-        assert bench.address("psu1")
+
+
+def test_the_bench_of_an_engine_is_where_it_was_before_a_kill(tmp_path: Path) -> None:
+    found = []
+    for _ in range(2):
+        with engine_process(tmp_path) as engine:
+            found.append({one["address"] for one in engine.rpc("instruments")["result"]})
+            engine.process.kill()
+            engine.process.wait()
+    assert found[0] == found[1] != set()
+    kept = tmp_path / "state" / "sim_ports.json"
+    kept.write_text('{"psu1": "x", "dmm1": 70000, "scope1": true}')
+    with engine_process(tmp_path) as engine:
+        assert len(engine.rpc("instruments")["result"]) == len(found[0])
+    foreign = tmp_path / "passwd"
+    foreign.write_text("root")
+    kept.unlink()
+    kept.symlink_to(foreign)
+    with engine_process(tmp_path):
+        pass
+    assert foreign.read_text() == "root"

@@ -230,7 +230,7 @@ def _opens(call: ast.Call) -> bool:
             return name in {"open", *NAMED}
         case ast.Attribute(value=ast.Name(id="os" | "io" | "shutil"), attr=name):
             return name in OPENERS | NAMED | PATH_CHANGES | OF_OS
-        case ast.Attribute(value=ast.Name(id="files"), attr=_):
+        case ast.Attribute(value=ast.Name(id="files" | "output"), attr=_):
             return False
         case ast.Attribute(value=ast.Name(id="sqlite3"), attr="connect"):
             return True
