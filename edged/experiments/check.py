@@ -220,7 +220,8 @@ class PlanCheck:
         ):  # fmt: skip
             for role in sorted(given.keys() - plan.roles.keys()):
                 message, near = f"there is no role {role}.", close(role, plan.roles)
-                remedy = f"Write {near[0]}." if near else f"Leave {role} out."
+                is_free = bool(near) and near[0] not in given
+                remedy = f"Call it {near[0]}." if is_free else f"Leave {role} out."
                 self._found.add(f"{key}.{role}", "unknown_role", message, remedy, near)
         for role, arguments in self._plan.given.items():
             self._check_given(role, arguments)

@@ -148,7 +148,7 @@ class Scope:
         found = self.possible(f"{{{text}}}", path, names) if text else None
         if found and not all(isinstance(one, bool) for one in found):
             message = f"{text} is no condition: it is neither true nor false."
-            self.found.add(path, "no_condition", message, f"Write {text} > 0.")
+            self.found.add(path, "no_condition", message, f"Compare it, as in {text} > 0.")
 
     def range(
         self, value: Value | None, path: str, names: Names, least: float = -math.inf
@@ -174,7 +174,7 @@ class Scope:
         low, high = min(numbers), max(numbers)
         if low < least and (self.is_sure or high < least):
             message = f"it can be {low:g}, which is under {least:g}."
-            self.found.add(path, "out_of_range", message, f"Write {least:g} or more.")
+            self.found.add(path, "out_of_range", message, f"Set it to {least:g} or more.")
         return low, high
 
 

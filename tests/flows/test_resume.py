@@ -626,3 +626,20 @@ def test_a_real_engine_that_is_killed_twice_goes_on(tmp_path: Path) -> None:
                 assert (told["state"], told["verdict"]) == ("completed", "pass")
         assert_each_cell_is_there_once(tmp_path, run_id)
         assert not any(bench.state(unit)["ch1"]["is_on"] for unit in RATES)
+
+
+def test_a_run_on_the_simulated_bench_of_a_killed_engine_goes_on(tmp_path: Path) -> None:
+    plan = json.loads(json.dumps(mapped()).replace('"rate": 2.0', '"rate": 20'))
+    sims = ("--instruments", ",".join(f"{name}={profile}" for name, profile in UNITS.items()))
+    data = {"DATA_DIR": str(tmp_path / "data")}
+    with engine_process(tmp_path, *sims, config=data) as engine:
+        run_id = start(engine, plan)
+        wait_for(partial(has_done, engine, run_id, 6))
+        engine.process.kill()
+        engine.process.wait()
+    # Its bench has ended with it; another one is where that was.
+    with engine_process(tmp_path, *sims, config=data) as engine:
+        wait_for(partial(has_done, engine, run_id, 24))
+        told = ended(engine, run_id)
+        assert (told["state"], told["verdict"]) == ("completed", "pass")
+    assert_each_cell_is_there_once(tmp_path, run_id)

@@ -383,6 +383,33 @@ MISTAKES: dict[str, Plan] = {
     "a poll that is a command": plan({"poll": "m.measure_dc_voltag", "until": "value > 0"}),
     "a set-point that may only be ramped": plan({**LOOP, "set": "s.set_current", "in": [0.1, 0.2]}),
     "longer than it may take": plan({"wait_s": 7200}, at_most_h=1),
+    "limits the wrong way round": plan({"check": "c", "value": 1, "min": 5, "max": 2}),
+    "nothing but marginal": plan({"check": "c", "value": 1, "min": 0, "max": 2, "near": 5}),
+    "a wait of less than nothing": plan({"wait_s": -5}),
+    "a drift of less than nothing": plan({**SETTLE, "drift": -1}),
+    "a loop to end that is not there": plan({**SETTLE, "on_timeout": "end"}),
+    "a unit to end that is not there": plan(
+        {"check": "c", "value": 1, "min": 0, "on_fail": "end_unit"}
+    ),
+    "a unit in a unit": plan(
+        {"for": "i", "in": [1], "unit": "{i}", "steps": [{**LOOP, "for": "j", "unit": "{j}"}]}
+    ),
+    "a number that cannot be answered": plan(
+        {"ask": "q", "text": "?", "type": "number", "min": 5, "max": 1}
+    ),
+    "a column in two units": plan(
+        {"measure": {"v": "m.measure_dc_voltage"}}, {"measure": {"v": "s.measure_current"}}
+    ),
+    "two tables that are one file": plan({"wait_s": 0}, log={"T": LOG, "t": LOG}),
+    "an argument that no command has": plan(
+        {"wait_s": 0}, **{"with": {"s": {"channel": 1, "chanel": 1}}}
+    ),
+    "a role that with has alone": plan(
+        {"wait_s": 0}, **{"with": {"s": {"channel": 1}, "ss": {"channel": 1}}}
+    ),
+    "a rate over the owner's": plan(
+        {**LOOP, "set": "s.set_current", "in": [0.1, 0.2], "rate": 100}
+    ),
     "a part of the plan that is empty": plan(volts(1), bounds={}, tags=[], part={}, roles=ROLES),
 }
 
