@@ -68,12 +68,12 @@ class Mover:
         Raises:
             EdgedError: the unit did not take it, or no longer stands where it was left.
         """
+        axis.grid = plan.resolution
         while True:
-            now = axis.thing.now(plan)
+            now, written_at = axis.thing.now(plan), axis.written_at
             value = next_step(now, axis.confirmed)
             if value is None:
                 return False
-            axis.grid, written_at = plan.resolution, axis.written_at
             await self.rest(written_at + gap_s(now, axis.confirmed, value), value)
             # In a pause it may have been put back, which counts as a step.
             if axis.written_at == written_at:
