@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from edged.profiles.authoring.checking import class_title  # noqa: E402
-from edged.profiles.loading import load_library  # noqa: E402
+from edged.profiles.library_cache import read_library  # noqa: E402
 
 NAV_ROW: Final = re.compile(r"^( +)- (Profiles that ship): library\.md\n", re.MULTILINE)
 OWN_PAGE: Final = re.compile(r"\]\(\.\./profiles/(\w+)\.yaml\)")
@@ -96,7 +96,8 @@ def lay_out(work: Path) -> None:
 def _gallery_rows(row: re.Match[str]) -> str:
     """The library's row, with a page for each profile below it, by class."""
     by_class: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for key, profile in load_library([ROOT / "profiles"]).profiles.items():
+    library = read_library([ROOT / "profiles"], ROOT / "var")
+    for key, profile in library.profiles.items():
         name = f"{profile.manufacturer} {profile.model}".strip() or key
         by_class[class_title(profile.instrument_class)].append((name, key))
     indent, title = row.groups()

@@ -24,7 +24,7 @@ from edged.profiles.authoring.markdown import profile_markdown
 from edged.profiles.authoring.verification import FOLDER, Trial, load_reports
 from edged.profiles.library import Complaint, ProfileLibrary
 from edged.profiles.library_cache import read_library
-from edged.profiles.loading import complaints_of, load_library, load_profile, resolved_text
+from edged.profiles.loading import complaints_of, load_profile, resolved_text
 from edged.profiles.model import Profile
 from edged.record import record
 from edged.schema.fields import nearest
@@ -174,7 +174,7 @@ def choose(words: Sequence[str], config: Config) -> Chosen:
     for word in words:
         path = Path(word)
         if path.is_dir():
-            found = load_library([path])
+            found = read_library([path], config.state_dir)
             profiles.update(found.profiles)
             complaints += found.complaints
         elif path.suffix in (".yaml", ".yml") or path.exists():
