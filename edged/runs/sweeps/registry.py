@@ -263,7 +263,6 @@ class Sweeps(RunsOfKind[Sweep]):
             await self._end(sweep, ending)
         finally:
             sweep.parked.set()
-            self._be_over(sweep)
             self._let_go(sweep)
 
     async def _end_again(self, sweep: Sweep, ending: Ending) -> None:
@@ -271,7 +270,6 @@ class Sweeps(RunsOfKind[Sweep]):
         try:
             await self._end(sweep, ending)
         finally:
-            self._be_over(sweep)
             self._let_go(sweep)
 
     async def _park(self, sweep: Sweep) -> Ending:
