@@ -176,11 +176,15 @@ class Registry:
         """Let it live in a task of its own: ``life`` is all of it, from first step to last word."""
         self.going_runs[run.run_id] = run
         self._over[run.kind].pop(run.run_id, None)
+        if run.task is not None:
+            self._await_at_close(run.task)
         run.task = asyncio.create_task(self._live(run, life), name=run.run_id)
 
     def keep(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Have this go on behind the end of a run; the daemon's stop waits for it."""
-        task = asyncio.create_task(work, name=name)
+        self._await_at_close(asyncio.create_task(work, name=name))
+
+    def _await_at_close(self, task: asyncio.Task[None]) -> None:
         self._behind.add(task)
         task.add_done_callback(self._behind.discard)
 
@@ -207,11 +211,13 @@ class Registry:
         try:
             await life
         finally:
-            self.let_go(run)
-            del self.going_runs[run.run_id]
-            self._over[run.kind][run.run_id] = run
-            run.ended.set()
-            self._retire(self._over[run.kind])
+            # Else it lives again, and this task has only written how its first life ended.
+            if run.task is asyncio.current_task():
+                self.let_go(run)
+                del self.going_runs[run.run_id]
+                self._over[run.kind][run.run_id] = run
+                run.ended.set()
+                self._retire(self._over[run.kind])
 
     def let_go(self, run: Run) -> None:
         """Nothing more is sent for it; may be called more than once."""

@@ -266,7 +266,6 @@ class Sweeps(RunsOfKind[Sweep]):
             await self._end(sweep, ending)
         finally:
             sweep.parked.set()
-            sweep.ended.set()
             self._let_go(sweep)
 
     async def _park(self, sweep: Sweep) -> Ending:

@@ -285,6 +285,29 @@ async def test_a_stop_of_a_completed_sweep_runs_its_abort(
 
 
 @promise("sweep.abort-completed")
+async def test_a_stop_waits_for_its_abort_also_while_the_end_of_the_sweep_is_written(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(0.2, 1.0)
+    house.journal.may_finish.clear()
+    await driven_clock.advance(1)
+    assert (await house.status(sweep_id))["status"] == "completed"
+    written_since(house)
+    house.supply.latency_s = 0.5
+    stopping = asyncio.create_task(house.stop(sweep_id))
+    await settle()
+    house.journal.may_finish.set()
+    await settle()
+    # Nobody takes it for over: its output is still on.
+    assert not stopping.done()
+    assert [run.run_id for run in house.runs.under_way()] == [sweep_id]
+    await driven_clock.advance(1)
+    told = await stopping
+    assert (told["status"], told["was"], told["aborted"]) == ("stopped", "completed", True)
+    assert house.runs.under_way() == []
+
+
+@promise("sweep.abort-completed")
 async def test_a_completed_sweep_whose_abort_fails_is_failed_and_tried_again(
     house: SweepHouse, driven_clock: DrivenClock
 ) -> None:
