@@ -41,7 +41,18 @@ from edged.instruments.mailbox import Job
 from edged.instruments.overheard import Overheard
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
-from edged.scpi.answer_text import bad_answer, clean_text, escaped
+from edged.scpi.answer_text import (
+    BYTE_FOR_BYTE,
+    MOST_SHOWN,
+    NO_TEXT,
+    UNDECODABLE,
+    bad_answer,
+    clean_text,
+    is_padded_text,
+    shown,
+    unpadded_bytes,
+    what_came,
+)
 from edged.scpi.blocks import (
     MOST_HEAD,
     BlockHead,
@@ -76,17 +87,6 @@ MOST_BEHIND: Final = 64
 """Mebibytes behind the first line of an answer."""
 LONGEST_SHOWN: Final = 4_000
 """Characters of an answer with too many lines that its error carries along."""
-MOST_SHOWN: Final = 80
-"""Bytes of an answer without an end that its error shows."""
-ENDS: Final = {
-    b"\r\n": "CR LF",
-    b"\n\r": "LF CR",
-    b"\r": "CR",
-    b"\n": "LF",
-    b"\x00": "NUL",
-    b";": '";"',
-}
-"""What instruments end their answers by, the longest first, and how people call it."""
 MOST_STRAY_LINES: Final = 8
 """More empty lines than this before an answer are no habit: nothing will come."""
 LINE_ENDS: Final = b"\r\n\x00 "
@@ -127,13 +127,6 @@ NAME_IT: Final = (
 OPEN_BLOCK: Final = b"#0"
 LEAST_HEAD: Final = 2
 """Bytes that any head has at least."""
-NO_TEXT: Final = b"\r\n\x00"
-"""Bytes around an answer that are none of it; but for a NUL between it and its line end."""
-BLANKS: Final = dict.fromkeys(map(ord, "\t\r\n\xa0"), " ")
-"""Characters of a text that are not printable."""
-UNDECODABLE: Final = "\ufffd"
-BYTE_FOR_BYTE: Final = "latin-1"
-"""How an answer becomes text whose characters are its bytes."""
 MOST_UNANSWERED: Final = 1_024
 LONGEST_ECHO: Final = 128 * 1024
 """No line that is sent is longer."""
@@ -811,14 +804,14 @@ class Dialogue:
         due = 1 if '"' in step.text else step.text.count("?")
         text, end = first, "" if step.data is not None else "\n"
         until = min(limit, self._clock.monotonic() + LONGEST_SOON_S)
-        while due > 1 and len(ANSWER_ENDS.split(text.rstrip(BLANK))) < due:
+        while due > 1 and self._tells_mav and self._clock.monotonic() < until:
+            if len(ANSWER_ENDS.split(text.rstrip(BLANK))) >= due:
+                break
             came, _ = self._next_message(limit)
             if came:
                 self._trace.add(Direction.RECEIVED, came)
                 encoding = BYTE_FOR_BYTE if step.data is not None else connection.encoding
                 text = text + end + came.decode(encoding, errors="replace").strip(end)
-            elif not self._tells_mav or self._clock.monotonic() + QUIET_S >= until:
-                break
             else:
                 self._link.pause(QUIET_S)
         return text
@@ -858,7 +851,7 @@ class Dialogue:
     def _holds_bytes(self, connection: Connection) -> bool:
         """Whether the line in hand is no text on a wire that marks no ends: line ends are data."""
         data, _ = self._last
-        return not (self._has_messages or _is_padded_text(data, connection.encoding))
+        return not (self._has_messages or is_padded_text(data, connection.encoding))
 
     def _come_soon(
         self, question: str, begun: bytes, limit: float, *, is_one: bool = True
@@ -887,7 +880,7 @@ class Dialogue:
                 now = self._quiet_since = self._clock.monotonic()
                 if len(others) > MOST_BEHIND * MEBIBYTE or now > limit + LONGEST_SOON_S:
                     self._trace.add(Direction.RECEIVED, others)
-                    raise LinkGarbled(f"it does not stop sending: {_shown(others)}")
+                    raise LinkGarbled(f"it does not stop sending: {shown(others)}")
                 if is_calm and not others.strip(LINE_ENDS):
                     break
                 more = self._heard_soon(begun, others, QUIET_S, limit)
@@ -942,10 +935,10 @@ class Dialogue:
             or (
                 data
                 and (data[0] in NO_TEXT or data[-1] in NO_TEXT)
-                and _is_padded_text(data, connection.encoding)
+                and is_padded_text(data, connection.encoding)
             )
         ):
-            data = _unpadded(data)
+            data = unpadded_bytes(data)
         is_exact = step is not None and step.data is not None
         encoding = BYTE_FOR_BYTE if is_exact else connection.encoding
         text = data.decode(encoding, errors="replace")
@@ -963,32 +956,24 @@ class Dialogue:
         while True:
             try:
                 data = self._link.read_message(wire_end, limit - self._clock.monotonic())
-                end = terminator
-                if self._has_messages:
-                    end = terminator if data.endswith(terminator) else b""
-                    data = data.removesuffix(terminator)
+                end = terminator if not wire_end and data.endswith(terminator) else wire_end
+                data = data.removesuffix(end)
                 if data[:1] != b"#" or (is_program and self._has_messages):
                     return data, end
                 return self._whole_block(data, end, terminator, limit, is_compound)
             except LinkOverlong as overlong:
                 data = self._block_head(overlong, limit)
                 return self._whole_block(data, b"", terminator, limit, is_compound)
-            except LinkTimeout as late:
-                if not _is_whole_block(late.came):
-                    total = whole_length(late.came[:16])
-                    raise self._unended(late, terminator, total) from late
-                # A block is whole without a line end; but the next answer of its line may follow.
-                if not is_compound or self._clock.monotonic() >= limit:
+            except UNENDED as ended:
+                is_late = isinstance(ended, LinkTimeout)
+                if (is_late or isinstance(ended, LinkLost)) and _is_whole_block(ended.came):
+                    # It is whole without a line end; but the next answer of its line may follow.
+                    if is_late and is_compound and self._clock.monotonic() < limit:
+                        continue
+                    # Unless they are part of something that is not whole.
                     with contextlib.suppress(LinkTimeout):
-                        return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
-                    # They are part of something that is not whole.
-                    raise self._unended(late, terminator, None) from late
-            except (LinkLost, LinkGarbled) as ended:
-                if isinstance(ended, LinkLost) and _is_whole_block(ended.came):
-                    # A peer that closes the connection behind it has sent all of it.
-                    return self._link.read_exactly(len(ended.came), STRAY_LINE_S), b""
-                total = whole_length(ended.came[:16])
-                raise self._unended(ended, terminator, total) from ended
+                        return self._link.read_exactly(len(ended.came), STRAY_LINE_S), b""
+                raise self._unended(ended, terminator, whole_length(ended.came[:16])) from ended
 
     def _unended(self, error: LinkError, terminator: bytes, total: int | None) -> LinkError:
         """The same error, with the bytes that came in its words and in the trace.
@@ -999,11 +984,11 @@ class Dialogue:
         if not error.came:
             return error
         self._trace.add(Direction.RECEIVED, error.came)
-        text = _what_came(error.came, b"" if self._has_messages else terminator, total)
+        text = what_came(error.came, b"" if self._has_messages else terminator, total)
         if isinstance(error, LinkLost):
             text = f"{error}; before that {text}"
         elif isinstance(error, LinkGarbled):
-            text = f"{error}: {_shown(error.came)}"
+            text = f"{error}: {shown(error.came)}"
         return type(error)(text, came=error.came)
 
     def _block_head(self, overlong: LinkOverlong, limit: float) -> bytes:
@@ -1043,16 +1028,15 @@ class Dialogue:
             return limit - self._clock.monotonic()
 
         begun = data + end
-        block: bytes | bytearray = begun
+        block = self._read_slices(begun, max(total, len(begun)), left_s)
+        self._quiet_since = self._clock.monotonic()
+        waits = is_compound or self._has_messages
+        end_s = left_s() if waits else min(left_s(), STRAY_LINE_S)
         try:
-            block = self._read_slices(begun, max(total, len(begun)), left_s)
-            self._quiet_since = self._clock.monotonic()
-            waits = is_compound or self._has_messages
-            end_s = left_s() if waits else min(left_s(), STRAY_LINE_S)
             block += self._link.read_message(terminator, end_s)
-        except LinkTimeout as late:
-            if len(block) < total or late.came.strip(NO_TEXT):
-                late.came = bytes(block) + late.came
+        except (LinkTimeout, LinkLost) as ended:
+            if ended.came.strip(NO_TEXT):
+                ended.came = bytes(block) + ended.came
                 raise
             return block, b""
         return block, terminator
@@ -1115,12 +1099,8 @@ class Dialogue:
         is_program = step.data is not None
         if head is not None and head.total is not None:
             _check_size(head.total - head.start + step.held_bytes, self._max_block_mb)
-            try:
-                takes_short = is_program or step.takes_short
-                block = self._read_slices(begun, head.total, left_s, takes_short=takes_short)
-            except UNENDED as ended:
-                ended.came = begun + ended.came
-                raise
+            takes_short = is_program or step.takes_short
+            block = self._read_slices(begun, head.total, left_s, takes_short=takes_short)
             if len(block) < head.total:
                 return block
             if is_program:
@@ -1155,7 +1135,7 @@ class Dialogue:
             if step.data is not None:
                 return None, begun
             if isinstance(other, LinkShort):
-                raise self._cut_short(other, begun) from other
+                raise self._cut_short(begun) from other
             with contextlib.suppress(LinkLost):
                 begun += self._link.pending()
             self._trace.add(Direction.RECEIVED, begun)
@@ -1167,10 +1147,8 @@ class Dialogue:
             raise
         return head, begun
 
-    def _cut_short(self, short: LinkShort, begun: bytes) -> Exception:
-        """What a message is that ends before it is whole; on other wires the error as it is."""
-        if not self._has_messages:
-            return short
+    def _cut_short(self, begun: bytes) -> Failed:
+        """The error for a message that ends before it is whole."""
         came = begun + self._link.pending()
         return bad_block(f"a message of {len(came)} bytes, which is too short", came)
 
@@ -1232,11 +1210,11 @@ class Dialogue:
             try:
                 part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
             except LinkShort as short:
-                if takes_short and self._has_messages:
+                if takes_short:
                     return block[:done] + self._link.pending()
-                raise self._cut_short(short, bytes(block[:done])) from short
+                raise self._cut_short(bytes(block[:done])) from short
             except UNENDED as ended:
-                ended.came = bytes(block[len(begun) : done]) + ended.came
+                ended.came = bytes(block[:done]) + ended.came
                 raise
             block[done : done + len(part)] = part
             done += len(part)
@@ -1252,40 +1230,10 @@ def _terminator(termination: str | None) -> bytes:
     return (termination or "\n").encode("ascii")
 
 
-def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
-    """Whether an answer is one of characters alone, but for what pads it behind its line end."""
-    text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
-    if not text and b"\x00" in data:
-        return False
-    return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
-
-
 def _is_whole_block(data: bytes) -> bool:
     """Whether it is a definite block, and no more than line ends behind that."""
     total = whole_length(data[:16])
     return total is not None and len(data) >= total and not data[total:].strip(NO_TEXT)
-
-
-def _what_came(came: bytes, terminator: bytes, total: int | None) -> str:
-    """The bytes of an answer that has no end, and the likely cause.
-
-    Args:
-        terminator: what was waited for; empty where the wire itself marks an end.
-        total: how many bytes are due, where that is known.
-    """
-    shown = _shown(came)
-    many = "1 byte" if len(came) == 1 else f"{len(came)} bytes"
-    if total is not None and total > len(came):
-        return f"{many} came of a block of {total}: {shown}"
-    if not terminator:
-        return f"{many} came, and not the end of the message: {shown}"
-    if came.endswith(terminator):
-        return f"{many} came, and more was due: {shown}"
-    ended = next((name for end, name in ENDS.items() if came.endswith(end)), shown[-2:-1])
-    return (
-        f"{many} came, and no line end: {shown}; read_termination may be wrong: "
-        f"{_named(terminator)} was waited for, and it ended in {ended}"
-    )
 
 
 def _too_few(lines: Sequence[str], due: int, ended: LinkError) -> LinkError:
@@ -1293,24 +1241,7 @@ def _too_few(lines: Sequence[str], due: int, ended: LinkError) -> LinkError:
     came = "\n".join(lines).encode(errors="replace")
     of = "" if due == UNTIL_QUIET else f" of {due}"
     last = f"; then {ended}" if ended.came or isinstance(ended, LinkLost) else ""
-    return type(ended)(f"{len(lines)}{of} lines came: {_shown(came)}{last}", came=came + ended.came)
-
-
-def _shown(came: bytes | bytearray) -> str:
-    shown = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
-    return f'"{shown}"' + ("…" if len(came) > MOST_SHOWN else "")
-
-
-def _named(terminator: bytes) -> str:
-    return ENDS.get(terminator) or escaped(terminator.decode(BYTE_FOR_BYTE))
-
-
-def _unpadded(data: bytes | bytearray) -> bytes | bytearray:
-    """Without what pads it. A NUL between a text and its line end stays: no text ends so."""
-    text = data.rstrip(NO_TEXT)
-    if text and data[len(text) : len(text) + 1] == b"\x00":
-        text += b"\x00"
-    return text.lstrip(NO_TEXT)
+    return type(ended)(f"{len(lines)}{of} lines came: {shown(came)}{last}", came=came + ended.came)
 
 
 def _check_size(announced: int, most_mb: int) -> None:

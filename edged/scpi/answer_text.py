@@ -33,6 +33,26 @@ MAX_LABEL: Final = 200
 MAX_ANSWER: Final = 1_000_000
 """Characters of an answer that is data: a full reading buffer as text, and no more."""
 
+NO_TEXT: Final = b"\r\n\x00"
+"""Bytes around an answer that are none of it; but for a NUL between it and its line end."""
+BLANKS: Final = dict.fromkeys(map(ord, "\t\r\n\xa0"), " ")
+"""Characters of a text that are not printable."""
+BYTE_FOR_BYTE: Final = "latin-1"
+"""How an answer becomes text whose characters are its bytes."""
+
+MOST_SHOWN: Final = 80
+"""Bytes of an answer without an end that its error shows."""
+
+ENDS: Final = {
+    b"\r\n": "CR LF",
+    b"\n\r": "LF CR",
+    b"\r": "CR",
+    b"\n": "LF",
+    b"\x00": "NUL",
+    b";": '";"',
+}
+"""What instruments end their answers by, the longest first, and how people call it."""
+
 UNDECODABLE: Final = "\ufffd"
 """What stands where a byte is no character of the line's encoding, or had a parity error."""
 
@@ -53,14 +73,12 @@ _LEADING_OTHER_BASE: Final = re.compile(
 )
 _BLANKS: Final = " \t"
 _LAYOUT: Final = dict.fromkeys(map(ord, "\t\r\n"), " ")
-_EXPONENT: Final = r"(?:0*(?:e\+?0+)?)"
 _NO_VALUE: Final = re.compile(
-    rf"\*[*.]*\*|-[-.]*-|[+-]?(?:nan(?:\(\w*\))?|1\.#(?:[qs]nan|nan|ind){_EXPONENT})"
+    r"\*[*.]*\*|-[-.]*-|[+-]?(?:nan(?:\(\w*\))?|1\.#(?:[qs]?nan|ind)[0e+]*)"
 )
 """Stars, dashes with a point between them too, and what runtimes of C print for no number."""
 _OUT_OF_RANGE: Final = re.compile(
-    rf"(?P<sign>[+-]?n?)"
-    rf"(?:inf(?:inity)?|1\.#inf{_EXPONENT}|ovld|o\.?l|over(?:load|flow|range)?)"
+    r"([+-]?n?)(?:inf(?:inity)?|1\.#inf[0e+]*|ovld|o\.?l|over(?:load|flow|range)?)"
 )
 """What they print for infinity, and what meters show for an overload."""
 TRUTH_WORDS: Final = {
@@ -233,7 +251,7 @@ def sentinel_flag(text: str, kind: AnswerType, sentinels: tuple[float, ...]) -> 
         beyond = _OUT_OF_RANGE.fullmatch(word)
         if beyond is None:
             return None
-        return "over_range" if beyond["sign"] in ("", "+") else "under_range"
+        return "over_range" if beyond[1] in ("", "+") else "under_range"
     # A loop, since a generator costs more than what it does, and this is done for every answer.
     for sentinel in sentinels:
         if math.isclose(number, sentinel, rel_tol=1e-6):
@@ -324,3 +342,51 @@ def _truth(text: str, what: str) -> bool:
         words = "/".join(word.upper() for word in TRUTH_WORDS)
         raise bad_answer(what, text, f"is neither a number nor one of {words}")
     return truth
+
+
+def what_came(came: bytes, terminator: bytes, total: int | None) -> str:
+    """The bytes of an answer that has no end, and the likely cause.
+
+    Args:
+        terminator: what was waited for; empty where the wire itself marks an end.
+        total: how many bytes are due, where that is known.
+    """
+    text = shown(came)
+    many = "1 byte" if len(came) == 1 else f"{len(came)} bytes"
+    if total is not None and total > len(came):
+        return f"{many} came of a block of {total}: {text}"
+    if not terminator:
+        return f"{many} came, and not the end of the message: {text}"
+    if came.endswith(terminator):
+        return f"{many} came, and more was due: {text}"
+    ended = next((name for end, name in ENDS.items() if came.endswith(end)), text[-2:-1])
+    return (
+        f"{many} came, and no line end: {text}; read_termination may be wrong: "
+        f"{_named(terminator)} was waited for, and it ended in {ended}"
+    )
+
+
+def shown(came: bytes | bytearray) -> str:
+    """The first of the bytes, in quotes."""
+    text = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
+    return f'"{text}"' + ("…" if len(came) > MOST_SHOWN else "")
+
+
+def _named(terminator: bytes) -> str:
+    return ENDS.get(terminator) or escaped(terminator.decode(BYTE_FOR_BYTE))
+
+
+def is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
+    """Whether an answer is one of characters alone, but for what pads it behind its line end."""
+    text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
+    if not text and b"\x00" in data:
+        return False
+    return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
+
+
+def unpadded_bytes(data: bytes | bytearray) -> bytes | bytearray:
+    """Without what pads it. A NUL between a text and its line end stays: no text ends so."""
+    text = data.rstrip(NO_TEXT)
+    if text and data[len(text) : len(text) + 1] == b"\x00":
+        text += b"\x00"
+    return text.lstrip(NO_TEXT)

@@ -246,9 +246,7 @@ class HislipLink(MessageLinkBase):
             self._marks = False
             if self._last_id == FIRST_MESSAGE_ID:
                 return True
-            raise LinkGarbled(
-                "an answer bears the mark of no question that was asked", came=payload
-            )
+            raise LinkGarbled("an answer bears the mark of no question asked", came=payload)
         self._is_repeated = self._is_repeated or (has_end and message_id == self._ended_id)
         return False
 

@@ -153,6 +153,9 @@ async def test_a_block_is_whole_though_the_peer_closes_the_connection_behind_it(
         assert await roads.program("B?") == b"#15hello" + end
         assert await roads.program("B?", form=BLOCK) == b"#15hello" + end
         assert await roads.captured("B?", BYTES) == b"hello"
+        unit.paced["B?"] = [b"#15he\nlo" + end, End.CLOSE]
+        assert await roads.typed("B?", TEXT) == "he\nlo"
+        assert await roads.program("B?") == b"#15he\nlo" + end
         assert await is_in_step(roads)
 
 
