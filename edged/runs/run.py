@@ -203,21 +203,19 @@ class Run:
             # A step that waits for its turn is withdrawn before an abort takes the line.
             self.body.cancel(ENGINE_STOPPED)
             await asyncio.gather(self.body, return_exceptions=True)
+        failure = None if self.body.cancelled() else self.body.exception()
+        if not isinstance(failure, Ended | EdgedError | None):
+            failure = mistake(self.run_id, failure)
         if (ending := self.ending) is not None:
             self.ending = None if ending.event is RunEvent.PAUSE else ending
             return ending
+        if isinstance(failure, Ended):
+            return failure.ending
+        if isinstance(failure, EdgedError):
+            return Ending(event=RunEvent.FAILURE, error=str(failure), failure=failure)
         if self.body.cancelled():
             return Ending(event=RunEvent.STOP, reason="it was cancelled")
-        match self.body.exception():
-            case None:
-                return self.body.result()
-            case Ended(ending=ended):
-                return ended
-            case EdgedError() as failure:
-                pass
-            case bug:
-                failure = mistake(self.run_id, bug)
-        return Ending(event=RunEvent.FAILURE, error=str(failure), failure=failure)
+        return self.body.result()
 
     def act(
         self, kind: Callable[..., A], action_id: str, unit: str, purpose: Purpose, **more: Any

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from edged.actions.cause import Cause
 from edged.errors import ErrorCode, Failed
@@ -94,6 +95,18 @@ async def test_who_stops_in_the_moment_in_which_it_has_come_to_its_end_is_obeyed
         return DONE
 
     assert await run.until_ended(body()) == wished(STOP)
+
+
+async def test_a_mistake_in_the_moment_of_a_stop_is_in_the_log() -> None:
+    run = new_run()
+
+    async def body() -> Ending:
+        run.end(wished(STOP))
+        raise KeyError("a bug")
+
+    with capture_logs() as logged:
+        assert await run.until_ended(body()) == wished(STOP)
+    assert [(one["event"], one["run_id"]) for one in logged] == [("run_fault", "run-1")]
 
 
 async def test_what_is_stopped_before_it_begins_does_nothing() -> None:
