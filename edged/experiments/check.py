@@ -353,6 +353,25 @@ class PlanCheck:
                     span = span.plus(self._steps(part, names, loops, times))
                 return span
 
+    def _loop(
+        self,
+        step: ForStep | RepeatStep,
+        path: str,
+        passes: tuple[int, str, tuple[Scalar, ...] | None],
+    ) -> None:
+        """A loop, of which the data have two columns; their names must be free."""
+        others = self._loops.keys() - {step.name}
+        taken = OWN_COLUMNS.union(self._columns, others, (f"n_{loop}" for loop in others))
+        for name in (step.name, f"n_{step.name}"):
+            if name in taken:
+                self._found.add(
+                    path,
+                    "reserved",
+                    f"the data have a column {name} already.",
+                    f"Call it {step.name}_.",
+                )
+        self._loops[step.name] = passes
+
     def _column(self, name: str, unit: str, loops: Loops, path: str) -> None:
         """A column of the data; its name must be free."""
         if name in OWN_COLUMNS or name.removeprefix("n_") in self._loops or name in self._loops:
@@ -478,7 +497,7 @@ class PlanCheck:
         if step.set is not None:
             moved = self._targets.moved(step.set, f"{step.path}.set", names, step.rate)
         unit_of = moved[2].unit if moved is not None else ""
-        self._loops[step.name] = (most, unit_of, values)
+        self._loop(step, f"{step.path}.for", (most, unit_of, values))
         if step.unit is not None:
             if around := self._unit_loops.intersection(loops):
                 message = f"it stands inside of the units of {next(iter(around))}."
@@ -556,7 +575,7 @@ class PlanCheck:
 
     def _repeat_step(self, step: RepeatStep, names: Names, loops: Loops, times: Times) -> Span:
         here = dict(names)
-        self._loops[step.name] = (step.at_most, "", None)
+        self._loop(step, f"{step.path}.repeat", (step.at_most, "", None))
         inside = (times[0], times[1] * step.at_most)
         here[step.name] = UNKNOWN
         span = self._pass(step, here, loops, inside, 0.0)

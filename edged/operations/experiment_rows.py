@@ -48,8 +48,8 @@ OPERATIONS: Final = (
                 **_PLAN, rehearse={**BOOLEAN, "description": "Also run it on simulated twins."}
             ),
             output=result_of(
-                "ok", "plan_id", "experiment", "units", "points", "duration_s", "columns",
-                "envelope", "later", "left_on", "needs", "errors", "rehearsal",
+                "ok", "plan_id", "experiment", "units", "points", "bytes", "duration_s",
+                "columns", "envelope", "later", "left_on", "needs", "errors", "rehearsal",
             ),
             annotations=READ,
             needs_instruments=True,

@@ -240,14 +240,14 @@ def action(core: Any, name: str = "bench__start_experiment", **arguments: Any) -
     )
 
 
-async def started(life: Life, plan: Mapping[str, Any], approval_id: str = "") -> str:
+async def started(life: Life, plan: str | Mapping[str, Any], approval_id: str = "") -> str:
     """Check and start; the id of the run.
 
     Args:
         approval_id: of a person who has said yes to it.
     """
     asked = action(life.core)
-    checked, problems = await life.experiments.plans.check(asked, dict(plan), {}, {})
+    checked, problems = await life.experiments.plans.check(asked, plan, {}, {})
     assert checked is not None, [problem.text for problem in problems]
     if approval_id:
         envelope = OpenEnvelope(
@@ -272,6 +272,23 @@ async def control(life: Life, run_id: str, wish: str, **more: Any) -> dict[str, 
         raise outcome.error
     told: dict[str, Any] = outcome.data
     return told
+
+
+def is_over(life: Life, run_id: str) -> bool:
+    told = life.experiments.status(run_id)
+    return told["state"] in {"completed", "stopped", "failed"}
+
+
+async def operate(life: Life, run_id: str, answers: list[Any]) -> None:
+    """Answer the questions of a run, in their order, as a person does."""
+    asked = 0
+    while answers and not life.died.is_set() and not is_over(life, run_id):
+        question = life.experiments.status(run_id)["question"]
+        if question is not None and question["number"] != asked:
+            asked = question["number"]
+            await asyncio.sleep(1)
+            await control(life, run_id, "answer", value=answers.pop(0))
+        await asyncio.sleep(0.1)
 
 
 def in_virtual_time(work: Callable[[VirtualClock], Coroutine[Any, Any, None]]) -> None:

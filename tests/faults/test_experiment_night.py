@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import csv
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import numpy as np
 import psutil
 import pytest
 
+from edged.engine.virtual_time import VirtualClock
 from edged_sim.faults import FaultKind, WireFault
+from tests.bench.lives import Lives, in_virtual_time, is_over, started, until
 from tests.bench.twin_lab import TwinLab, on_twins
 from tests.bench.unruly_stage import unruly_stages
 from tests.promises import promise
@@ -57,7 +60,7 @@ steps:
         for_s: 2700
         every_s: 60
         timeout_s: 14400
-      - for: attempt
+      - for: try_again
         in: {count: 30}
         on_error: skip
         steps:
@@ -69,7 +72,7 @@ steps:
           - {read: {v_n: meter.measure_dc_voltage, T_n: stage.measure_temperature}}
           - {let: {r: "{(v_p - v_n) / 2.0e-2}"}}
           - {row: {T_set: T, T_s: (T_p + T_n) / 2, r: r}}
-          - {leave: attempt}
+          - {leave: try_again}
       - let:
           step: "{min(max(0.02 * r * step / max(abs(r - r_last), 0.001 * r), 0.2), 5)}"
           r_last: "{r}"
@@ -160,7 +163,7 @@ def test_a_day_with_an_unruly_stage_and_a_lost_meter_gives_the_curve_of_a_quiet_
     assert (quiet.state, found.state) == ("completed", "completed")
     assert found.hours > 26
     assert found.most_k > 182
-    assert any("attempt" in note for note in found.notes)
+    assert any("try_again" in note for note in found.notes)
     assert quiet.notes == ()
     assert not found.is_on
     # Each set-point once, from above to below, and every value is there.
@@ -175,6 +178,84 @@ def test_a_day_with_an_unruly_stage_and_a_lost_meter_gives_the_curve_of_a_quiet_
     assert np.abs(found.rows[:, 2] - expected).max() < NOISE_OHMS
     assert found.logged == pytest.approx(found.hours * 60, rel=0.02)
     assert found.resident_mb[-1] - found.resident_mb[5] < MOST_GROWTH_MB
+
+
+PROFILES = {"tc1": "lakeshore_335", "smu1": "keithley_2400", "dmm1": "keysight_34461a"}
+CRASHES_AT_H = (1.0, 4.0)
+DEAF_AT_H = 2.5
+FIRST = """\
+  - first:
+    - {command: source.source_current, parameters: {current: 0, voltage_limit: 2}}
+    - {command: source.output_on}
+    - {command: stage.heater_on, parameters: {range: high}}
+"""
+"""Nothing of it is trusted to have survived a crash."""
+BEGIN, LET = PLAN.index("  - {command: source.source_current"), PLAN.index("  - {let")
+SHORT = f"{PLAN[:BEGIN]}{FIRST}{PLAN[LET:]}resume: {{at: point, within_h: 8, ask: false}}\n"
+SHORT = SHORT.replace("T: 180", "T: 110").replace("for_s: 2700", "for_s: 1200")
+
+
+def night(directory: Path, plan: str, *, is_disturbed: bool) -> list[dict[str, float]]:
+    """The rows of a run, in several lives of the engine where it is disturbed."""
+    found: list[dict[str, float]] = []
+
+    async def disturb(bench: Lives, hour: float, what: str) -> None:
+        await bench.clock.sleep(hour * SECONDS_AN_HOUR - bench.clock.monotonic())
+        if what == "crash":
+            bench.now.die()
+            return
+        bench.is_deaf.add("dmm1")
+        await bench.clock.sleep(LOST_S)
+        bench.is_deaf.clear()
+
+    async def work(clock: VirtualClock) -> None:
+        bench = Lives(directory, clock, PROFILES)
+        events = [(hour, "crash") for hour in CRASHES_AT_H] + [(DEAF_AT_H, "loss")]
+        tasks = [
+            asyncio.create_task(disturb(bench, clock.monotonic() / SECONDS_AN_HOUR + hour, what))
+            for hour, what in events
+            if is_disturbed
+        ]
+        run_id = ""
+        for _ in range(1 + len(CRASHES_AT_H) * is_disturbed):
+            async with bench.life() as life:
+                run_id = run_id or await started(life, plan)
+                await until(life, partial(is_over, life, run_id))
+        told = life.experiments.status(run_id)
+        assert (told["state"], told["error"]) == ("completed", None)
+        assert all(task.done() for task in tasks)
+        assert not bench.state("smu1")["is_on"]
+        (folder,) = (life.directory / "data").rglob(run_id)
+        with (folder / "data.csv").open() as rows:
+            found.extend(
+                {key: float(row[key]) for key in ("T_set", "T_s", "r", "attempt")}
+                for row in csv.DictReader(rows)
+            )
+
+    in_virtual_time(work)
+    return found
+
+
+@promise("experiment.resume")
+def test_two_crashes_and_a_lost_meter_leave_the_curve_of_a_quiet_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("quiet", "disturbed"):
+        (tmp_path / name).mkdir()
+    quiet = night(
+        tmp_path / "quiet", SHORT.replace("for_s: 1200", "for_s: 180"), is_disturbed=False
+    )
+    unruly_stages(monkeypatch)
+    found = night(tmp_path / "disturbed", SHORT, is_disturbed=True)
+    assert {row["attempt"] for row in found} == {1, 2, 3}
+    set_k = [row["T_set"] for row in found]
+    assert (set_k[0], set_k[-1]) == (110, 80)
+    assert all(after < before for before, after in pairwise(set_k))
+    curve = sorted((row["T_s"], row["r"]) for row in quiet)
+    for row in found:
+        expected = np.interp(row["T_s"], *zip(*curve, strict=True))
+        assert abs(row["r"] - expected) < NOISE_OHMS
+        assert abs(row["T_s"] - row["T_set"]) < 0.5
 
 
 @promise("experiment.rehearsed")

@@ -17,9 +17,20 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from edged.engine.virtual_time import VirtualClock
 from edged.errors import Conflict
 from edged.runs.experiments.run import ExperimentRun, OpenQuestion
 from edged.runs.recordings.reader import export_run
+from tests.bench.lives import (
+    Life,
+    Lives,
+    control,
+    in_virtual_time,
+    is_over,
+    operate,
+    started,
+    until,
+)
 from tests.bench.twin_lab import TwinLab, on_twins
 from tests.promises import promise
 
@@ -198,3 +209,50 @@ def test_the_reports_have_each_try_once(done: Shift) -> None:
     assert outcomes[serial(15), "PASS"] == 2
     assert outcomes[serial(DARK), "FAIL"] == 1
     assert sum(outcome == "PASS" for _, outcome in outcomes.elements()) == BOARDS - 4
+
+
+CRASHES = 7
+PROFILES = {"psu1": "rigol_dp832", "dmm1": "keysight_34461a", "load1": "rigol_dl3021"}
+
+
+def answers(first: int, last: int) -> list[str]:
+    return [said for board in range(first, last + 1) for said in (serial(board), "yes", "pass")]
+
+
+@promise("experiment.resume")
+def test_a_crash_in_board_seven_costs_that_board_one_try_and_no_other_any(tmp_path: Path) -> None:
+    async def led(life: Life, run_id: str) -> None:
+        await until(life, lambda: (question := asked(life, run_id)) and "LED" in question["text"])
+
+    def asked(life: Life, run_id: str) -> Any:
+        return life.experiments.status(run_id)["question"]
+
+    async def work(clock: VirtualClock) -> None:
+        bench = Lives(tmp_path, clock, PROFILES)
+        async with bench.life() as life:
+            run_id = await started(life, EXAMPLE.read_text())
+            await operate(life, run_id, [*answers(1, CRASHES - 1), serial(CRASHES), "yes"])
+            await led(life, run_id)
+            assert bench.state("psu1")["ch1"]["is_on"]
+            life.die()
+        async with bench.life() as life:
+            await control(life, run_id, "resume")
+            # Nothing is on while the operator is asked which board this is.
+            assert not bench.state("psu1")["ch1"]["is_on"]
+            assert not bench.state("load1")["is_on"]
+            await operate(life, run_id, answers(CRASHES, BOARDS))
+            await until(life, lambda: is_over(life, run_id))
+            told = life.experiments.status(run_id)
+            assert (told["state"], told["verdict"]) == ("completed", "pass")
+            data = life.directory / "data" / "runs"
+            suites = ET.fromstring(whole(lambda at: export_run(data, run_id, "junit", at)))
+            names = [str(suite.get("name")) for suite in suites]
+            tried = [serial(board) for board in range(1, BOARDS + 1)]
+            tried.insert(CRASHES, f"{serial(CRASHES)} (try 2)")
+            assert names == tried
+            records = [json.loads(text) for text in each_unit(data, run_id)]
+            outcomes = [(record["dut_id"], record["outcome"]) for record in records]
+            assert Counter(outcome for _, outcome in outcomes) == {"PASS": BOARDS, "ABORTED": 1}
+            assert (serial(CRASHES), "ABORTED") in outcomes
+
+    in_virtual_time(work)

@@ -26,7 +26,17 @@ from edged.runs.recordings.registry import Recording
 from edged.runs.wording import stopped_by
 from tests.bench.engine import Engine
 from tests.bench.engine_process import engine_process
-from tests.bench.lives import Life, Lives, action, control, in_virtual_time, started, until
+from tests.bench.lives import (
+    Life,
+    Lives,
+    action,
+    control,
+    in_virtual_time,
+    is_over,
+    operate,
+    started,
+    until,
+)
 from tests.bench.shipped import shipped_library
 from tests.bench.sim_bench import running_bench
 from tests.bench.waiting import wait_for
@@ -84,11 +94,6 @@ def mapped(at: str = "v_g", *, ask: bool = False, **more: Any) -> dict[str, Any]
         "resume": {"at": at, "ask": ask},
         **more,
     }  # fmt: skip
-
-
-def is_over(life: Life, run_id: str) -> bool:
-    told = life.experiments.status(run_id)
-    return told["state"] in {"completed", "stopped", "failed"}
 
 
 def recorded(directory: Path, run_id: str) -> tuple[list[dict[str, str]], dict[str, Any], Path]:
@@ -506,18 +511,6 @@ def test_what_the_owner_lets_stay_on_is_on_when_the_rest_is_off(tmp_path: Path) 
             assert_is_as_without_a_crash(bench, life, run_id)
 
     in_virtual_time(work)
-
-
-async def operate(life: Life, run_id: str, answers: list[Any]) -> None:
-    """Answer the questions of a run, in their order, as a person does."""
-    asked = 0
-    while answers and not life.died.is_set() and not is_over(life, run_id):
-        question = life.experiments.status(run_id)["question"]
-        if question is not None and question["number"] != asked:
-            asked = question["number"]
-            await asyncio.sleep(1)
-            await control(life, run_id, "answer", value=answers.pop(0))
-        await asyncio.sleep(0.1)
 
 
 def test_a_unit_that_was_interrupted_is_aborted_and_tested_again_as_its_second_try(

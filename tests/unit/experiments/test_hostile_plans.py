@@ -14,6 +14,8 @@ from tests.unit.experiments.test_plans import LOOP, READ, SETTLE, Plan, plan, vo
 HEAD = "format: 1\nexperiment: x\nroles: {s: psu1, m: dmm1}\nwith: {s: {channel: 1}}\nsteps:\n"
 ASK = {"ask": "q", "text": "?", "type": "confirm", "timeout_s": 1, "on_timeout": "abort"}
 JUDGE = {"check": "c", "value": 1, "min": 0}
+PASS = {"in": [1, 2], "steps": [{"wait_s": 0}]}
+MEASURE = {"measure": {"v": "m.measure_dc_voltage"}}
 LOG = {"command": "m.measure_dc_voltage", "every_s": 1}
 
 
@@ -44,6 +46,10 @@ WRONG: dict[str, tuple[Plan | str, str]] = {
     "a loop in itself": (each({**LOOP, "in": [1]}), "steps[0].steps[0].for"),
     "no repetition": (plan({"repeat": "r", "at_most": 0, "until": "1 > 2", "steps": []}),
                       "steps[0].at_most"),
+    "a loop called as a column of every run": (plan({**PASS, "for": "attempt"}), "steps[0].for"),
+    "a loop called as what was read before": (plan(MEASURE, {**PASS, "for": "v"}), "steps[1].for"),
+    "a loop called as the count of another": (each({"repeat": "n_i", "at_most": 1, "until": "1 > 0",
+                                                    "steps": []}), "steps[0].steps[0].repeat"),
     "a unit in a unit": (each({"for": "j", "in": [1], "unit": "{j}", "steps": [JUDGE]},
                               unit="{i}"), "steps[0].steps[0].unit"),
     "the end of no loop": (plan({**ASK, "on_timeout": "end"}), "steps[0].on_timeout"),
