@@ -1,4 +1,5 @@
 """A profile's sequences and tables: several steps as one call.
 
-``steps`` does one step after the other, ``run`` is one run of a sequence. Outsiders take ``book``.
+``steps`` does one step after the other, ``run`` is one run of a sequence. Outsiders take
+``registry``.
 """

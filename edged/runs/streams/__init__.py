@@ -1,5 +1,5 @@
 """One command measured on a grid of times, and the waveforms that captures leave.
 
 ``stream`` is one stream with its statistics; ``waveforms`` keeps traces within a memory budget.
-Outsiders take ``book`` and ``waveforms``.
+Outsiders take ``registry`` and ``waveforms``.
 """
